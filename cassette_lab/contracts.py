@@ -1,0 +1,283 @@
+"""The seams between agents, subagent providers and whoever records or replays them.
+
+Python attributes are snake_case; ``to_json`` / ``from_json`` give the host's camelCase members, in this one place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Final, Protocol, Self, runtime_checkable
+
+from cassette_lab.jsonio import JsonObject
+
+
+class Absent:
+    """Type of ``ABSENT``: a fact that the host does not give at all (``None`` would be JSON null)."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "ABSENT"
+
+    def __bool__(self) -> bool:
+        return False
+
+
+ABSENT: Final = Absent()
+
+
+class AbortSignal:
+    """Tells a run that its caller wants it to stop. One per agent run; weakly referencable; aborts once.
+
+    Belongs to one event loop; ``AbortController.abort`` is called on that loop.
+    """
+
+    __slots__ = ("__weakref__", "_aborted", "_listeners", "_reason")
+
+    def __init__(self) -> None:
+        self._aborted = False
+        self._reason: BaseException | str | None = None
+        self._listeners: dict[int, Callable[[], None]] = {}
+
+    @property
+    def aborted(self) -> bool:
+        """Whether ``abort`` has been called."""
+        return self._aborted
+
+    @property
+    def reason(self) -> BaseException | str | None:
+        """What ``abort`` was given."""
+        return self._reason
+
+    def on_abort(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Call ``listener`` once, at the abort (at once if it has happened); returns a function that takes it back."""
+        if self._aborted:
+            listener()
+            return lambda: None
+        key = id(listener)
+        while key in self._listeners:
+            key += 1
+        self._listeners[key] = listener
+
+        def remove() -> None:
+            self._listeners.pop(key, None)
+
+        return remove
+
+    async def wait(self) -> None:
+        """Return once aborted."""
+        done = asyncio.get_running_loop().create_future()
+        remove = self.on_abort(lambda: None if done.done() else done.set_result(None))
+        try:
+            await done
+        finally:
+            remove()
+
+
+class AbortController:
+    """Owns one ``signal`` and aborts it."""
+
+    __slots__ = ("signal",)
+
+    def __init__(self) -> None:
+        self.signal = AbortSignal()
+
+    def abort(self, reason: BaseException | str | None = None) -> None:
+        """Abort the signal; later calls do nothing. Every listener runs, also when one of them raises."""
+        signal = self.signal
+        if signal._aborted:
+            return
+        signal._aborted = True
+        signal._reason = reason
+        listeners, signal._listeners = list(signal._listeners.values()), {}
+        errors = []
+        for listener in listeners:
+            try:
+                listener()
+            except Exception as error:  # noqa: BLE001 - all listeners first
+                errors.append(error)
+        if errors:
+            raise errors[0]
+
+
+@dataclass(frozen=True, slots=True)
+class ParentAgent:
+    """All that identity may look at of the agent that starts a subagent.
+
+    ``header`` is the session header (``cwd``, ``origin``, ``delegationDepth``, ``agentPreset`` count), ``events`` the
+    session's events so far (``None``: it has none). ``composed_preset``, ``sandbox_override`` and
+    ``approval_present`` are live facts of its host. The default of everything is the empty root: no cwd, no host.
+    """
+
+    id: str | int = "root"
+    options: Mapping[str, Any] = field(default_factory=dict)
+    header: Mapping[str, Any] = field(default_factory=dict)
+    events: Sequence[Mapping[str, Any]] | None = None
+    composed_preset: Any = ABSENT
+    sandbox_override: Any = ABSENT
+    approval_present: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SubagentRequest:
+    """One delegated task. ``None`` means that the member is absent.
+
+    ``prompt`` is an array of content blocks; ``parent`` and ``signal`` take no part in the request's identity.
+    ``extra`` keeps the members that the typed ones cannot hold (a JSON null, say): they count in the identity
+    where their names do.
+    """
+
+    prompt: Sequence[JsonObject]
+    label: str | None = None
+    agent_options: JsonObject | None = None
+    output_schema: JsonObject | None = None
+    max_depth: int | None = None
+    tool_filter: JsonObject | None = None
+    persona: str | None = None
+    parent: ParentAgent | None = None
+    signal: AbortSignal | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> JsonObject:
+        """The request's members as the host names them; absent ones left out."""
+        members: JsonObject = dict(self.extra)
+        members["prompt"] = self.prompt
+        for name, attribute in _REQUEST_NAMES.items():
+            value = getattr(self, attribute)
+            if value is not None:
+                members[name] = value
+        return members
+
+    @classmethod
+    def from_json(
+        cls, members: Mapping[str, Any], *, parent: ParentAgent | None = None, signal: AbortSignal | None = None
+    ) -> Self:
+        """The request with these members; nothing is checked here, that is identity's work."""
+        known = {_REQUEST_NAMES[name]: value for name, value in members.items() if name in _REQUEST_NAMES and value is not None}
+        extra = {
+            name: value for name, value in members.items() if name != "prompt" and (name not in _REQUEST_NAMES or value is None)
+        }
+        return cls(prompt=members.get("prompt"), parent=parent, signal=signal, extra=extra, **known)  # type: ignore[arg-type]
+
+
+_REQUEST_NAMES = {
+    "label": "label",
+    "agentOptions": "agent_options",
+    "outputSchema": "output_schema",
+    "maxDepth": "max_depth",
+    "toolFilter": "tool_filter",
+    "persona": "persona",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SubagentResult:
+    """How a run ended: content blocks, a stop reason, perhaps a structured value; ``extra`` keeps other members."""
+
+    output: Sequence[JsonObject]
+    stop_reason: str
+    structured: Any = ABSENT
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> JsonObject:
+        """The result as the host writes it."""
+        members: JsonObject = {"output": self.output, "stopReason": self.stop_reason}
+        if self.structured is not ABSENT:
+            members["structured"] = self.structured
+        members.update(self.extra)
+        return members
+
+    @classmethod
+    def from_json(cls, members: Mapping[str, Any]) -> Self:
+        """The result with these members; nothing is checked here."""
+        extra = {name: value for name, value in members.items() if name not in ("output", "stopReason", "structured")}
+        return cls(
+            output=members.get("output"),  # type: ignore[arg-type]
+            stop_reason=members.get("stopReason"),  # type: ignore[arg-type]
+            structured=members.get("structured", ABSENT),
+            extra=extra,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """Which members of a request a provider honours."""
+
+    output_schema: bool = True
+    depth_limit: bool = True
+    tool_filter: bool = True
+    persona: bool = True
+
+    def to_json(self) -> JsonObject:
+        """As the cassette header writes them."""
+        return {
+            "outputSchema": self.output_schema,
+            "depthLimit": self.depth_limit,
+            "toolFilter": self.tool_filter,
+            "persona": self.persona,
+        }
+
+    @classmethod
+    def from_json(cls, members: Mapping[str, bool]) -> Self:
+        """From a header's (validated) members."""
+        return cls(members["outputSchema"], members["depthLimit"], members["toolFilter"], members["persona"])
+
+
+@runtime_checkable
+class SubagentRun(Protocol):
+    """A published run, owned by whoever called ``start``: await its result, then dispose it."""
+
+    @property
+    def id(self) -> str:
+        """Unique in this process."""
+        ...
+
+    @property
+    def local_agent(self) -> ParentAgent | None:
+        """The child as a parent of further calls, when it runs in this process."""
+        ...
+
+    async def result(self) -> SubagentResult:
+        """The terminal result. Many may wait; cancelling one waiter does not stop the run."""
+        ...
+
+    async def dispose(self) -> None:
+        """Stop the run if it is still going and free what it holds. Idempotent."""
+        ...
+
+    async def __aenter__(self) -> Self: ...
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+@runtime_checkable
+class SubagentProvider(Protocol):
+    """Starts runs. It owns what ``start`` has begun until ``start`` returns; the caller owns the run afterwards."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def capabilities(self) -> Capabilities: ...
+
+    @property
+    def inherits_parent_context(self) -> bool: ...
+
+    async def start(self, request: SubagentRequest) -> SubagentRun: ...
+
+
+class SubagentProviders(Protocol):
+    """A registry of providers by name (the host's room implements it)."""
+
+    def get(self, name: str) -> SubagentProvider | None:
+        """The provider registered under ``name``, if any."""
+        ...
+
+    def register(self, provider: SubagentProvider) -> Callable[[], None]:
+        """Register under ``provider.name``; ``ConfigError`` if the name is taken. Returns the function that undoes it."""
+        ...

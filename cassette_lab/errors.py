@@ -1,0 +1,135 @@
+"""One tree of errors, each a sentence for a person.
+
+::
+
+    CassetteLabError              code, message, path, line, field
+    ├── FormatError               CASSETTE_FORMAT: the file breaks a rule of its format
+    │   └── LockedError           … because another writer holds it (owner)
+    ├── MismatchError             CASSETTE_MISMATCH: no recorded call answers this one (diagnostic)
+    ├── AmbiguityError            CASSETTE_AMBIGUOUS: the recording does not say which call is meant
+    ├── ConfigError               INVALID_CONFIG: an option or pattern that cannot be used
+    ├── NoUpstreamError           NO_UPSTREAM: nothing to record from
+    ├── IdentityError             INVALID_REQUEST: a request or parent that has no identity (also a TypeError)
+    ├── SurfaceError              BROKEN_SURFACE: a session history that does not fold (also a ValueError)
+    ├── AbortError                ABORTED: stopped before the run was published
+    ├── ClosedError               CASSETTE_CLOSED: a call through a cassette that is already closed
+    └── RecordedError             what the recorded call raised (recorded_name), replayed
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+
+class CassetteLabError(Exception):
+    """Base of every error this package raises on purpose.
+
+    ``message`` is one sentence without its place; ``str()`` puts ``path`` and ``line`` (1-based, physical) in front.
+    ``code`` is a stable word to program against; ``field`` is the dotted member name, where there is one.
+    """
+
+    code = "CASSETTE_LAB"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str | None = None,
+        path: str | Path | None = None,
+        line: int | None = None,
+        field: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        if code is not None:
+            self.code = code
+        self.path = None if path is None else str(path)
+        self.line = line
+        self.field = field
+
+    def __str__(self) -> str:
+        place = []
+        if self.path is not None:
+            place.append(self.path)
+        if self.line is not None:
+            place.append(f"line {self.line}")
+        return f"{', '.join(place)}: {self.message}" if place else self.message
+
+
+class FormatError(CassetteLabError):
+    """A file breaks a rule of its format; names file, line and field where they are known.
+
+    ``record`` is the number of the line among non-blank lines, 1-based (what the format's vectors count).
+    """
+
+    code = "CASSETTE_FORMAT"
+    record: int | None = None
+
+
+class LockedError(FormatError):
+    """Another writer holds the cassette. ``owner`` is what its marker says, as far as it can be read."""
+
+    owner: dict[str, Any] | None = None
+
+
+class MismatchError(CassetteLabError):
+    """No recorded interaction answers this call, or some were never asked for. ``diagnostic`` says why."""
+
+    code = "CASSETTE_MISMATCH"
+
+    def __init__(self, message: str, *, diagnostic: Any = None, path: str | Path | None = None) -> None:
+        super().__init__(message, path=path)
+        self.diagnostic = diagnostic
+
+
+class AmbiguityError(CassetteLabError):
+    """The recording or the topology does not say which call is meant."""
+
+    code = "CASSETTE_AMBIGUOUS"
+
+
+class ConfigError(CassetteLabError):
+    """An option, name or pattern that cannot be used."""
+
+    code = "INVALID_CONFIG"
+
+
+class NoUpstreamError(CassetteLabError):
+    """The provider to record from is not registered."""
+
+    code = "NO_UPSTREAM"
+
+
+class IdentityError(CassetteLabError, TypeError):
+    """A request or parent context that has no identity: not lossless plain JSON, or of the wrong type."""
+
+    code = "INVALID_REQUEST"
+
+
+class SurfaceError(CassetteLabError, ValueError):
+    """A session's events do not fold into a message surface."""
+
+    code = "BROKEN_SURFACE"
+
+
+class AbortError(CassetteLabError):
+    """Stopped before the run was published. The recorded name of this error is ``AbortError``."""
+
+    code = "ABORTED"
+
+
+class ClosedError(CassetteLabError):
+    """A call through a cassette that is already closed."""
+
+    code = "CASSETTE_CLOSED"
+
+
+class RecordedError(CassetteLabError):
+    """What a recorded call raised, replayed: ``recorded_name``, message and code as they stand in the file."""
+
+    code = "CASSETTE_RECORDED_ERROR"
+
+    def __init__(self, message: str, *, recorded_name: str, code: str | None = None) -> None:
+        super().__init__(message, code=code)
+        self.recorded_name = recorded_name

@@ -19,7 +19,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class CanonicalError(ValueError):
-    """A value that has no canonical JSON: ``-0``, not finite, or not plain JSON."""
+    """A value that has no canonical JSON: ``-0``, not finite, not plain JSON, or containing itself."""
 
 
 def canonical(value: Any) -> bytes:
@@ -67,21 +67,28 @@ def detach(value: Any) -> Any:
     """
     root: list[Any] = [None]
     work: list[tuple[Any, Any, Any]] = [(root, 0, value)]
+    within: set[int] = set()  # containers being copied: one that comes again contains itself
     while work:
         into, key, item = work.pop()
         kind = type(item)
-        if kind is str or kind is bool or item is None:
+        if into is None:
+            within.discard(id(item))
+        elif kind is str or kind is bool or item is None:
             into[key] = item
         elif kind is int or kind is float:
             number_or_error(item)
             into[key] = item
         elif isinstance(item, (list, tuple)):
+            _enter(item, within)
             copy: list[Any] = [None] * len(item)
             into[key] = copy
+            work.append((None, None, item))
             work.extend((copy, index, child) for index, child in enumerate(item))
         elif isinstance(item, dict):
+            _enter(item, within)
             members: dict[str, Any] = dict.fromkeys(item)
             into[key] = members
+            work.append((None, None, item))
             for name, child in item.items():
                 if not isinstance(name, str):
                     raise CanonicalError(f"a member name is {type(name).__name__}, not a string")
@@ -125,11 +132,14 @@ def _orjson_agrees(value: Any, depth: int) -> bool:
 def _write(value: Any) -> str:
     out: list[str] = []
     work: list[Any] = [value]
+    within: set[int] = set()  # containers being written: one that comes again contains itself
     while work:
         item = work.pop()
         kind = type(item)
         if kind is _Raw:
             out.append(item.text)
+            if item.container is not None:
+                within.discard(id(item.container))
         elif item is None:
             out.append("null")
         elif kind is bool:
@@ -139,20 +149,22 @@ def _write(value: Any) -> str:
         elif kind is int or kind is float:
             out.append(number_or_error(item))
         elif isinstance(item, (list, tuple)):
-            work.append(_CLOSE_ARRAY)
+            _enter(item, within)
+            work.append(_Raw("]", item))
             for index in range(len(item) - 1, -1, -1):
                 work.append(item[index])
                 if index:
                     work.append(_COMMA)
             out.append("[")
         elif isinstance(item, dict):
+            _enter(item, within)
             members = []
             for name, child in item.items():
                 if not isinstance(name, str):
                     raise CanonicalError(f"a member name is {type(name).__name__}, not a string")
                 members.append((name, child))
             members.sort(key=lambda member: utf16_key(member[0]))
-            work.append(_CLOSE_OBJECT)
+            work.append(_Raw("}", item))
             for index in range(len(members) - 1, -1, -1):
                 name, child = members[index]
                 work.append(child)
@@ -164,13 +176,22 @@ def _write(value: Any) -> str:
 
 
 class _Raw:
-    __slots__ = ("text",)
+    """Text to write as it is; at the end of an array or object also which one ends."""
 
-    def __init__(self, text: str) -> None:
+    __slots__ = ("container", "text")
+
+    def __init__(self, text: str, container: Any = None) -> None:
         self.text = text
+        self.container = container
 
 
-_COMMA, _CLOSE_ARRAY, _CLOSE_OBJECT = _Raw(","), _Raw("]"), _Raw("}")
+_COMMA = _Raw(",")
+
+
+def _enter(container: Any, within: set[int]) -> None:
+    if id(container) in within:
+        raise CanonicalError("an array or object contains itself")
+    within.add(id(container))
 
 
 def _quote(text: str) -> str:

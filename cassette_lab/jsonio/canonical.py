@@ -1,21 +1,23 @@
-"""Canonical JSON text, its digest, and detached copies of plain JSON values."""
+"""Canonical JSON text and its digest.
+
+Source: cassette format, Canonical JSON; ECMA-262 ``JSON.stringify`` (strings, numbers), object keys by UTF-16 code units.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from json.encoder import encode_basestring  # type: ignore[attr-defined]
-from typing import Any, TypeAlias
+from json.encoder import encode_basestring
+from typing import Any, Final
 
 import orjson
 
 from cassette_lab.jsonio.numbers import MAX_SAFE_INTEGER, NumberError, number_text
+from cassette_lab.jsonio.surrogates import join_pairs
 
-JsonValue: TypeAlias = "None | bool | int | float | str | list[Any] | dict[str, Any]"
-JsonObject: TypeAlias = dict[str, Any]
-
-_FAST_DEPTH = 100
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_QUICK_DEPTH: Final = 100
+_ANY_WIDTH: Final = 2**62
+_LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 class CanonicalError(ValueError):
@@ -25,20 +27,21 @@ class CanonicalError(ValueError):
 def canonical(value: Any) -> bytes:
     """Canonical JSON of ``value`` as UTF-8: keys by UTF-16 code units, ECMAScript numbers and escapes, any depth.
 
-    Raises ``CanonicalError`` for ``-0``, numbers that are not finite, and values that are not plain JSON.
+    Tuples count as arrays; subclasses of ``str``, ``int`` and ``float`` as their value. Raises ``CanonicalError`` for
+    ``-0``, numbers that are not finite, values that are not plain JSON and containers that contain themselves.
     Source: cassette format, Canonical JSON.
     """
-    if _orjson_agrees(value, _FAST_DEPTH):
+    if orjson_agrees(value, _QUICK_DEPTH, _ANY_WIDTH):
         try:
-            return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
-        except orjson.JSONEncodeError:  # lone surrogates
+            return orjson.dumps(value, None, orjson.OPT_SORT_KEYS)
+        except orjson.JSONEncodeError:  # surrogates
             pass
     return _write(value).encode()
 
 
 def digest(value: Any) -> str:
     """``sha256:`` and 64 lower-case hex digits over the canonical text of ``value``."""
-    return digest_bytes(canonical(value))
+    return "sha256:" + hashlib.sha256(canonical(value)).hexdigest()
 
 
 def digest_bytes(data: bytes) -> str:
@@ -51,55 +54,6 @@ def utf16_key(text: str) -> bytes:
     return text.encode("utf-16-be", "surrogatepass")
 
 
-def as_integer(value: Any) -> int | None:
-    """``value`` as an integer if it is a number with an integral value of at most 2**53 - 1 in size, else None."""
-    if type(value) is int:
-        return value if -MAX_SAFE_INTEGER <= value <= MAX_SAFE_INTEGER else None
-    if type(value) is float and value.is_integer() and -MAX_SAFE_INTEGER <= value <= MAX_SAFE_INTEGER:
-        return int(value)
-    return None
-
-
-def detach(value: Any) -> Any:
-    """A deep copy of a plain JSON value that shares nothing with it (tuples become lists).
-
-    Raises ``CanonicalError`` where ``canonical`` would.
-    """
-    root: list[Any] = [None]
-    work: list[tuple[Any, Any, Any]] = [(root, 0, value)]
-    within: set[int] = set()  # containers being copied: one that comes again contains itself
-    while work:
-        into, key, item = work.pop()
-        kind = type(item)
-        if into is None:
-            within.discard(id(item))
-        elif kind is str or kind is bool or item is None:
-            into[key] = item
-        elif kind is int or kind is float:
-            number_or_error(item)
-            into[key] = item
-        elif isinstance(item, (list, tuple)):
-            _enter(item, within)
-            copy: list[Any] = [None] * len(item)
-            into[key] = copy
-            work.append((None, None, item))
-            work.extend((copy, index, child) for index, child in enumerate(item))
-        elif isinstance(item, dict):
-            _enter(item, within)
-            members: dict[str, Any] = dict.fromkeys(item)
-            into[key] = members
-            work.append((None, None, item))
-            for name, child in item.items():
-                if not isinstance(name, str):
-                    raise CanonicalError(f"a member name is {type(name).__name__}, not a string")
-                work.append((members, name, child))
-        elif isinstance(item, str):
-            into[key] = str(item)
-        else:
-            raise CanonicalError(f"{kind.__name__} is not plain JSON")
-    return root[0]
-
-
 def number_or_error(value: float) -> str:
     """The canonical spelling of a number; ``CanonicalError`` where there is none."""
     try:
@@ -108,95 +62,116 @@ def number_or_error(value: float) -> str:
         raise CanonicalError(str(error)) from None
 
 
-def _orjson_agrees(value: Any, depth: int) -> bool:
-    """Whether orjson's sorted spelling of ``value`` is the canonical one (lone surrogates make it raise)."""
+def orjson_agrees(value: Any, depth: int, width: int) -> bool:
+    """Whether orjson spells ``value`` as ECMAScript does and sorts its keys alike.
+
+    A cautious answer: it looks ``depth`` levels down and at containers of up to ``width`` members, and says no beyond.
+    Surrogates are not looked for: orjson raises ``JSONEncodeError`` for them. Where the two differ: floats with an
+    integral value (``1.0``), outside 1e-5 .. 1e16 or not finite, integers beyond 2**53, and keys where code points
+    sort unlike code units.
+    """
     kind = type(value)
+    if kind is dict:
+        if not depth or len(value) > width:
+            return False
+        depth -= 1
+        for name, child in value.items():
+            if type(name) is not str or not (name.isascii() or max(name) < "\ud800"):
+                return False
+            kind = type(child)
+            if kind is str or kind is bool or child is None:
+                continue
+            if kind is int:
+                if -MAX_SAFE_INTEGER <= child <= MAX_SAFE_INTEGER:
+                    continue
+                return False
+            if not orjson_agrees(child, depth, width):
+                return False
+        return True
+    if kind is list:
+        if not depth or len(value) > width:
+            return False
+        depth -= 1
+        for child in value:  # noqa: SIM110 - a generator would cost more than the rest
+            if type(child) is not str and not orjson_agrees(child, depth, width):
+                return False
+        return True
     if kind is str or kind is bool or value is None:
         return True
     if kind is int:
-        return -MAX_SAFE_INTEGER <= value <= MAX_SAFE_INTEGER
+        return bool(-MAX_SAFE_INTEGER <= value <= MAX_SAFE_INTEGER)
     if kind is float:
-        return 1e-4 <= abs(value) < 1e15 and not value.is_integer()
-    if depth == 0:
-        return False
-    if kind is list:
-        return all(_orjson_agrees(child, depth - 1) for child in value)
-    if kind is dict:
-        return all(
-            type(name) is str and (name.isascii() or max(name) < "\ud800") and _orjson_agrees(child, depth - 1)
-            for name, child in value.items()
-        )
+        number: float = value
+        return (1e-4 <= number < 1e15 or -1e15 < number <= -1e-4) and not number.is_integer()
     return False
 
 
 def _write(value: Any) -> str:
+    """The exact spelling, for whatever the quick one leaves; an explicit stack, so that any depth passes."""
     out: list[str] = []
-    work: list[Any] = [value]
-    within: set[int] = set()  # containers being written: one that comes again contains itself
+    opened: set[int] = set()
+    # Text to put out, a container's id to close, or a value in a one-element tuple.
+    work: list[str | int | tuple[Any]] = [(value,)]
     while work:
-        item = work.pop()
-        kind = type(item)
-        if kind is _Raw:
-            out.append(item.text)
-            if item.container is not None:
-                within.discard(id(item.container))
-        elif item is None:
+        entry = work.pop()
+        if isinstance(entry, str):
+            out.append(entry)
+            continue
+        if isinstance(entry, int):
+            opened.discard(entry)
+            continue
+        item = entry[0]
+        if item is None:
             out.append("null")
-        elif kind is bool:
-            out.append("true" if item else "false")
+        elif item is True:
+            out.append("true")
+        elif item is False:
+            out.append("false")
         elif isinstance(item, str):
-            out.append(_quote(item))
-        elif kind is int or kind is float:
+            out.append(_quoted(item))
+        elif isinstance(item, (int, float)):
             out.append(number_or_error(item))
         elif isinstance(item, (list, tuple)):
-            _enter(item, within)
-            work.append(_Raw("]", item))
+            _enter(item, opened)
+            work += (id(item), "]")
             for index in range(len(item) - 1, -1, -1):
-                work.append(item[index])
+                work.append((item[index],))
                 if index:
-                    work.append(_COMMA)
+                    work.append(",")
             out.append("[")
         elif isinstance(item, dict):
-            _enter(item, within)
-            members = []
-            for name, child in item.items():
-                if not isinstance(name, str):
-                    raise CanonicalError(f"a member name is {type(name).__name__}, not a string")
-                members.append((name, child))
-            members.sort(key=lambda member: utf16_key(member[0]))
-            work.append(_Raw("}", item))
+            _enter(item, opened)
+            work += (id(item), "}")
+            members = _sorted_members(item)
             for index in range(len(members) - 1, -1, -1):
                 name, child = members[index]
-                work.append(child)
-                work.append(_Raw(f"{',' if index else ''}{_quote(name)}:"))
+                work.append((child,))
+                work.append(f"{',' if index else ''}{_quoted(name)}:")
             out.append("{")
         else:
-            raise CanonicalError(f"{kind.__name__} is not plain JSON")
+            raise CanonicalError(f"{type(item).__name__} is not plain JSON")
     return "".join(out)
 
 
-class _Raw:
-    """Text to write as it is; at the end of an array or object also which one ends."""
-
-    __slots__ = ("container", "text")
-
-    def __init__(self, text: str, container: Any = None) -> None:
-        self.text = text
-        self.container = container
+def _enter(container: Any, opened: set[int]) -> None:
+    if id(container) in opened:
+        raise CanonicalError("a container contains itself")
+    opened.add(id(container))
 
 
-_COMMA = _Raw(",")
+def _sorted_members(item: dict[Any, Any]) -> list[tuple[str, Any]]:
+    members: dict[str, Any] = {}
+    for name, child in item.items():
+        if not isinstance(name, str):
+            raise CanonicalError(f"a member name is {type(name).__name__}, not a string")
+        members[join_pairs(name)] = child
+    if len(members) != len(item):
+        raise CanonicalError("two members of one object have the same name")
+    return sorted(members.items(), key=lambda member: utf16_key(member[0]))
 
 
-def _enter(container: Any, within: set[int]) -> None:
-    if id(container) in within:
-        raise CanonicalError("an array or object contains itself")
-    within.add(id(container))
-
-
-def _quote(text: str) -> str:
+def _quoted(text: str) -> str:
     quoted: str = encode_basestring(text)
-    if _SURROGATE.search(quoted):
-        joined = quoted.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
-        quoted = _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", joined)
-    return quoted
+    if quoted.isascii():
+        return quoted
+    return _LONE_SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", join_pairs(quoted))

@@ -16,9 +16,9 @@ def number_text(value: float) -> str:
 
     Raises ``NumberError`` for ``-0`` and for anything that is not finite (or overflows).
     """
-    if type(value) is int:
+    if isinstance(value, int):
         if -MAX_SAFE_INTEGER <= value <= MAX_SAFE_INTEGER:
-            return str(value)
+            return int.__repr__(value)
         try:
             value = float(value)
         except OverflowError:

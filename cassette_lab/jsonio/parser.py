@@ -113,7 +113,7 @@ def _parse_deep(text: str, repeated: list[str]) -> Any:
                     raise JsonSyntaxError(f"extra data at character {at + 1}", at)
                 return value
             items, name_or_none = stack[-1]
-            items.append(value if name_or_none is None else (name_or_none, value))  # type: ignore[arg-type]
+            items.append(value if name_or_none is None else (name_or_none, value))
             char = text[at : at + 1]
             if char == ",":
                 at = _skip(text, at + 1)
@@ -124,7 +124,7 @@ def _parse_deep(text: str, repeated: list[str]) -> Any:
             if char == ("]" if name_or_none is None else "}"):
                 at += 1
                 stack.pop()
-                value = items if name_or_none is None else _object(items, repeated)  # type: ignore[arg-type]
+                value = items if name_or_none is None else _object(items, repeated)
                 continue
             raise JsonSyntaxError(f"expected ',' or a closing bracket at character {at + 1}", at)
 

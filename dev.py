@@ -1,0 +1,357 @@
+#!/usr/bin/env python3
+"""Everything a developer does here, with nothing installed but Python 3.11 or newer.
+
+    python3 dev.py demo [FOLDER]   record, replay, compare and chart a small agent (into demo-output)
+    python3 dev.py test [ARGS]     check, then every test; with ARGS only `pytest ARGS`
+    python3 dev.py check           ruff, mypy --strict, the floors between rooms
+    python3 dev.py lab             JupyterLab on notebooks/
+    python3 dev.py bench [ARGS]    the benchmarks, each figure beside its floor
+    python3 dev.py run CMD ...     a command inside the environment
+    python3 dev.py lock            write uv.lock anew from pyproject.toml
+
+`--python PATH`, before or after the command's name, picks another interpreter; it gets a folder of its own (.venv-3.13).
+The first run makes the environment from uv.lock; later ones find it ready and start at once.
+"""
+
+# Old Pythons must be able to read this file, so that they can be told what is missing.
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent
+WINDOWS = os.name == "nt"
+OLDEST = (3, 11)
+UV = "uv>=0.9,<1"
+ROOM_NEEDED_BYTES = 2 * 1024**3
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+# uv reads the lock file, and nothing about package indexes that a person or machine has set up for other projects.
+# What it needs to reach the network at all (certificates, proxies) has names of its own; of UV_* only these stay.
+UV_KEPT = frozenset(
+    {"UV_CACHE_DIR", "UV_CONCURRENT_DOWNLOADS", "UV_HTTP_TIMEOUT", "UV_LINK_MODE", "UV_NATIVE_TLS", "UV_SYSTEM_CERTS"}
+)
+
+
+class Stop(Exception):  # noqa: N818 - it ends the script with one sentence; not a fault of it
+    """What hinders this script, in one sentence."""
+
+
+def main(arguments: list[str]) -> int:
+    """Carry out one command; returns the exit code."""
+    arguments, python = take_python(arguments)
+    command, rest = (arguments[0], arguments[1:]) if arguments else ("help", [])
+    if command in {"help", "--help", "-h"}:
+        print((__doc__ or "").strip())
+        return 0 if arguments else 1
+    commands = {"demo": demo, "test": test, "check": check, "lab": lab, "bench": bench, "run": run, "lock": lock}
+    if command not in commands:
+        raise Stop(f"there is no command {command!r}; there is: {', '.join(commands)}")
+    return commands[command](Environment(python), rest)
+
+
+def take_python(arguments: list[str]) -> tuple[list[str], str | None]:
+    """Take `--python PATH` out; what follows `run CMD` belongs to that command."""
+    kept: list[str] = []
+    python = None
+    at = 0
+    while at < len(arguments):
+        word = arguments[at]
+        if word == "--python":
+            if at + 1 == len(arguments):
+                raise Stop("--python needs the path of an interpreter")
+            python = arguments[at + 1]
+            at += 2
+            continue
+        if word.startswith("--python="):
+            python = word[len("--python=") :]
+            at += 1
+            continue
+        kept.append(word)
+        at += 1
+        if len(kept) > 1 and kept[0] == "run":
+            break
+    return kept + arguments[at:], python
+
+
+# Commands
+
+
+def demo(environment: Environment, rest: list[str]) -> int:
+    """The main job, from a shell."""
+    environment.prepare(tests=False)
+    return environment.become("cassette-lab", "demo", *(rest or [str(ROOT / "demo-output")]))
+
+
+def lab(environment: Environment, rest: list[str]) -> int:
+    """JupyterLab; it refuses to run for root unless told to."""
+    environment.prepare(tests=False)
+    root = ["--allow-root"] if is_root() else []
+    return environment.become("python", "-m", "jupyterlab", f"--ServerApp.root_dir={ROOT / 'notebooks'}", *root, *rest)
+
+
+def check(environment: Environment, rest: list[str]) -> int:
+    """Everything that is known without running a test; all of it runs, also after a failure."""
+    environment.prepare()
+    no_more(rest)
+    steps = [
+        ("style", ["ruff", "check", "--quiet"]),
+        ("layout", ["ruff", "format", "--check", "--quiet"]),
+        ("types", ["mypy", "--strict", "--no-error-summary"]),
+        ("floors", ["lint-imports", "--no-logo"]),
+    ]
+    return finish([(name, environment.call(name, *command)) for name, command in steps])
+
+
+def test(environment: Environment, rest: list[str]) -> int:
+    """All tests, or what pytest's own arguments pick."""
+    environment.prepare()
+    if rest:
+        return environment.become("python", "-m", "pytest", *rest, cwd=ROOT)
+    results = [("check", check(environment, []))]
+    results.append(("tests", environment.call("tests", "python", "-m", "pytest", "-q")))
+    # A process of its own: Playwright keeps an event loop running, which in-process tests that await cannot share.
+    browser, missing = find_browser(environment)
+    if browser is not None:
+        environment.variables["CHROMIUM"] = browser
+        results.append(("browser", environment.call("browser", "python", "-m", "pytest", "-q", "tests/browser")))
+    elif os.environ.get("CI"):
+        say(f"browser: {missing}; on CI that is a failure")
+        results.append(("browser", 1))
+    else:
+        say(f"browser: skipped, {missing}")
+    return finish(results)
+
+
+def bench(environment: Environment, rest: list[str]) -> int:
+    """The benchmarks; no part of the tests."""
+    environment.prepare()
+    return environment.become("python", "-m", "tests.benchmarks", *rest, cwd=ROOT)
+
+
+def run(environment: Environment, rest: list[str]) -> int:
+    """Any command, in the folder it was called from."""
+    if not rest:
+        raise Stop("run needs a command, for example: python3 dev.py run cassette-lab --help")
+    environment.prepare()
+    return environment.become(*rest)
+
+
+def lock(environment: Environment, rest: list[str]) -> int:
+    """The lock, resolved against PyPI alone, whatever this machine has set up."""
+    environment.prepare()
+    no_more(rest)
+    return environment.call("lock", "uv", "lock", "--no-config", "--project", str(ROOT))
+
+
+def no_more(rest: list[str]) -> None:
+    """Refuse arguments where none are known."""
+    if rest:
+        raise Stop(f"this command takes no {rest[0]!r}")
+
+
+def finish(results: list[tuple[str, int]]) -> int:
+    """Name what failed, if anything did."""
+    failed = [name for name, code in results if code]
+    if failed:
+        say(f"failed: {', '.join(failed)}")
+    return 1 if failed else 0
+
+
+# The environment
+
+
+class Environment:
+    """A virtual environment of one interpreter, made from uv.lock and kept up to date with it."""
+
+    def __init__(self, python: str | None) -> None:
+        self.base, self.version = find_python(python)
+        self.folder = ROOT / (".venv" if python is None else ".venv-{}.{}".format(*self.version))
+        self.programs = self.folder / ("Scripts" if WINDOWS else "bin")
+        self.python = self.programs / ("python.exe" if WINDOWS else "python")
+        self.variables = {name: value for name, value in os.environ.items() if not name.startswith("UV_") or name in UV_KEPT}
+        self.variables.update(
+            VIRTUAL_ENV=str(self.folder),
+            UV_PROJECT_ENVIRONMENT=str(self.folder),
+            UV_PYTHON_DOWNLOADS="never",
+            PATH=str(self.programs) + os.pathsep + os.environ.get("PATH", ""),
+        )
+        self.variables.pop("PYTHONHOME", None)
+
+    def call(self, name: str, program: str, *arguments: str) -> int:
+        """Run one step in the project's folder and say how it went; returns its exit code."""
+        started = time.monotonic()
+        code = subprocess.call([self.find(program), *arguments], cwd=ROOT, env=self.variables)
+        say(f"{name}: {'failed' if code else 'passed'} in {time.monotonic() - started:.0f} s")
+        return code
+
+    def become(self, program: str, *arguments: str, cwd: Path | None = None) -> int:
+        """Go on as another program, which then gets the signals, too; where that is not possible, run it."""
+        command = [self.find(program), *arguments]
+        sys.stdout.flush()
+        try:
+            if WINDOWS:
+                return subprocess.call(command, cwd=cwd, env=self.variables)
+            if cwd is not None:
+                os.chdir(cwd)
+            os.execve(command[0], command, self.variables)
+        except OSError as error:
+            raise Stop(f"{program} does not start: {error.strerror or error}") from None
+
+    def find(self, program: str) -> str:
+        """The path of a program of the environment, or of PATH."""
+        found = shutil.which(program, path=self.variables["PATH"])
+        if found is None:
+            raise Stop(f"there is no program {program!r} in the environment or on PATH")
+        return found
+
+    def prepare(self, *, tests: bool = True) -> None:
+        """Make the environment, or bring it up to date; does nothing when it is."""
+        stamp = self.folder / ".cassette-lab-stamp"
+        facts = [ROOT.as_posix(), ".".join(map(str, self.version)), UV]
+        files = [(ROOT / name).read_bytes() for name in ("pyproject.toml", "uv.lock")]
+        wanted = hashlib.sha256("\n".join(facts).encode() + b"".join(files)).hexdigest()
+        state = read(stamp).split()
+        if state[:1] == [wanted] and ("test" in state or not tests) and self.python.exists():
+            return
+        say(f"setting up {self.folder.name} (Python {'.'.join(map(str, self.version))}); this happens once")
+        if shutil.disk_usage(ROOT).free < ROOM_NEEDED_BYTES:
+            raise Stop(
+                f"the disk of {ROOT} has less than {ROOM_NEEDED_BYTES // 1024**3} GB left, the environment needs that much"
+            )
+        started = time.monotonic()
+        self.make()
+        extra = ["--extra", "test"] if tests or "test" in state else []
+        if not self.sync_with_uv(extra):
+            self.install_with_pip(tests=bool(extra))
+        stamp.write_text(" ".join([wanted, *extra[1:]]), encoding="utf-8")
+        say(f"ready in {time.monotonic() - started:.0f} s")
+
+    def make(self) -> None:
+        """Make the folder with an interpreter and pip; one of another version, or moved here from elsewhere, is replaced."""
+        if (
+            self.python.exists()
+            and version_of(str(self.python)) == self.version
+            and f"{self.folder}" in read(self.programs / "activate")
+        ):
+            return
+        done = subprocess.run(
+            [self.base, "-m", "venv", "--clear", str(self.folder)], capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            reason = (done.stdout + done.stderr).strip().splitlines() or ["no reason given"]
+            raise Stop(
+                f"{self.base} cannot make a virtual environment ({reason[0]}); on Debian or Ubuntu "
+                "`apt install python3-venv` helps, or name another interpreter with --python"
+            )
+
+    def sync_with_uv(self, extra: list[str]) -> bool:
+        """Install exactly what uv.lock says. False where uv cannot be had or cannot reach the packages."""
+        if not self.quietly(str(self.python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", UV):
+            return False
+        sync = ["sync", "--frozen", "--inexact", "--quiet", "--project", str(ROOT), "--python", str(self.python), *extra]
+        return self.quietly(str(self.python), "-m", "uv", *sync)
+
+    def install_with_pip(self, *, tests: bool) -> None:
+        """Second choice, for machines whose packages come from where only pip knows."""
+        say("uv did not work here; installing with pip")
+        project = f"{ROOT}[test]" if tests else str(ROOT)
+        command = [str(self.python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--editable", project]
+        if subprocess.call(command, env=self.variables):
+            raise Stop("the packages could not be installed (see above); is there a network, and does pip reach PyPI?")
+
+    def quietly(self, *command: str) -> bool:
+        """Run; what it printed is shown only if it fails."""
+        done = subprocess.run(
+            command, env=self.variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+        )
+        if done.returncode:
+            print(done.stdout.strip()[-2000:], file=sys.stderr, flush=True)
+        return done.returncode == 0
+
+
+def find_python(named: str | None) -> tuple[str, tuple[int, int, int]]:
+    """The interpreter to build on: the named one, or this one, or the newest on PATH that is new enough."""
+    if named is not None:
+        found = shutil.which(named)
+        version = version_of(found) if found else None
+        if found is None or version is None:
+            raise Stop(f"{named} is no Python interpreter that runs")
+        if version[:2] < OLDEST:
+            raise Stop(f"{named} is Python {version[0]}.{version[1]}; cassette_lab needs 3.11 or newer")
+        return os.path.abspath(found), version  # noqa: PTH100 - resolving a link would leave its virtual environment
+    if sys.version_info[:2] >= OLDEST:
+        return sys.executable, sys.version_info[:3]
+    for minor in (13, 12, 11):
+        found = shutil.which(f"python3.{minor}")
+        version = version_of(found) if found else None
+        if found is not None and version is not None:
+            return found, version
+    raise Stop(
+        f"this is Python {sys.version_info[0]}.{sys.version_info[1]} and cassette_lab needs 3.11 or newer; "
+        "name one with --python PATH"
+    )
+
+
+def version_of(python: str) -> tuple[int, int, int] | None:
+    """The version of an interpreter, or None if it does not run."""
+    try:
+        text = subprocess.run(
+            [python, "-c", "import sys; print(*sys.version_info[:3])"], capture_output=True, text=True, check=True, timeout=60
+        ).stdout
+        major, minor, micro = map(int, text.split())
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return None
+    return major, minor, micro
+
+
+def find_browser(environment: Environment) -> tuple[str | None, str]:
+    """A Chromium for the browser tests ("" is Playwright's own), or None and why there is none."""
+    named = os.environ.get("CHROMIUM")
+    for name in (named, *BROWSERS):
+        found = shutil.which(name) if name else None
+        if found:
+            return found, ""
+    if is_root() and shutil.which("apt-get"):
+        say("installing chromium for the browser tests")
+        variables = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+        for step in (["update", "-qq"], ["install", "-y", "-qq", "--no-install-recommends", "chromium", "fonts-dejavu-core"]):
+            subprocess.call(["apt-get", *step], env=variables, stdout=subprocess.DEVNULL)
+        found = shutil.which("chromium")
+        if found:
+            return found, ""
+    if environment.quietly(str(environment.python), "-m", "playwright", "install", "chromium"):
+        return "", ""
+    return None, "no Chromium was found, and none could be installed"
+
+
+def is_root() -> bool:
+    """Whether this user may install system packages."""
+    return hasattr(os, "geteuid") and os.geteuid() == 0
+
+
+def read(path: Path) -> str:
+    """The text of a file, empty where there is none."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError:
+        return ""
+
+
+def say(sentence: str) -> None:
+    """Tell the person at the terminal; standard output is for what a command prints."""
+    print(f"· {sentence}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except Stop as stop:
+        sys.exit(f"dev.py: {stop}")
+    except KeyboardInterrupt:
+        sys.exit(130)

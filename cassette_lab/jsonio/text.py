@@ -17,12 +17,7 @@ import orjson
 from cassette_lab.jsonio.canonical import CanonicalError, orjson_agrees
 from cassette_lab.jsonio.numbers import number_text
 from cassette_lab.jsonio.surrogates import join_pairs
-
-JS_WHITESPACE: Final = (
-    "\t\n\v\f\r \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
-    "\u2028\u2029\u202f\u205f\u3000\ufeff"
-)
-"""Every character that ECMAScript's ``\\s`` matches and ``trim()`` drops (U+0085 and U+001C to U+001F are none)."""
+from cassette_lab.jsonio.whitespace import JS_WHITESPACE
 
 _UNSEEN: Final = (
     # Cc

@@ -1,5 +1,7 @@
 """What a cassette says, as frozen facts. The JSON names and their mapping are here and nowhere else.
 
+``from_json`` takes members that the schema has passed; there an integer may be spelled ``1.0``, which ``int`` settles.
+
 Source: cassette format 1, Header and Interaction.
 """
 
@@ -10,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Self, TypeAlias, cast
 
 from cassette_lab.contracts import Capabilities
-from cassette_lab.jsonio import JsonObject, as_integer
+from cassette_lab.jsonio import JsonObject
 
 FORMAT: Final = "dsh-subagent-cassette"
 VERSION: Final = 1
@@ -32,7 +34,7 @@ STOP_REASON_CATEGORIES: Final[tuple[StopReasonCategory, ...]] = (
 
 def stop_reason_category(stop_reason: str) -> StopReasonCategory:
     """The public category of a raw stop reason; an unknown one is ``other`` (raw ones are never shown)."""
-    return cast("StopReasonCategory", stop_reason) if stop_reason in STOP_REASON_CATEGORIES else "other"
+    return stop_reason if stop_reason in STOP_REASON_CATEGORIES else "other"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,7 @@ class ProviderFacts:
     inherits_parent_context: bool = False
 
     def to_json(self) -> JsonObject:
+        """As the header writes them."""
         return {
             "cassette": self.cassette,
             "upstream": self.upstream,
@@ -54,6 +57,7 @@ class ProviderFacts:
 
     @classmethod
     def from_json(cls, members: Mapping[str, Any]) -> Self:
+        """From a checked header's members."""
         return cls(
             members["cassette"],
             members["upstream"],
@@ -137,15 +141,16 @@ class RequestMetadata:
 
     @classmethod
     def from_json(cls, members: Mapping[str, Any]) -> Self:
+        """From checked members."""
         return cls(
-            _integer(members["promptBlocks"]),
-            _integer(members["promptBytes"]),
+            int(members["promptBlocks"]),
+            int(members["promptBytes"]),
             members["hasOutputSchema"],
             members["hasPersona"],
             members.get("label"),
             members.get("childProvider"),
             members.get("childModel"),
-            _integer(members["maxDepth"]) if "maxDepth" in members else None,
+            int(members["maxDepth"]) if "maxDepth" in members else None,
             members.get("toolFilter"),
         )
 
@@ -160,18 +165,21 @@ class StoredRequest:
 
     @property
     def storage(self) -> RequestStorage:
+        """Which arm this is."""
         return "metadata" if self.metadata is not None else "full"
 
     def to_json(self) -> JsonObject:
+        """The arm as the record writes it."""
         if self.metadata is not None:
             return {"storage": "metadata", "metadata": self.metadata.to_json()}
         return {"storage": "full", "value": self.value, "redactions": self.redactions}
 
     @classmethod
     def from_json(cls, members: Mapping[str, Any]) -> Self:
+        """From checked members."""
         if members["storage"] == "metadata":
             return cls(metadata=RequestMetadata.from_json(members["metadata"]))
-        return cls(value=members["value"], redactions=_integer(members["redactions"]))
+        return cls(value=members["value"], redactions=int(members["redactions"]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +193,7 @@ class Timing:
     dispose_called_at_ms: float | None = None
 
     def to_json(self) -> JsonObject:
+        """As the record writes it; absent times left out."""
         members: JsonObject = {
             "startedAt": self.started_at,
             "startLatencyMs": self.start_latency_ms,
@@ -198,6 +207,7 @@ class Timing:
 
     @classmethod
     def from_json(cls, members: Mapping[str, Any]) -> Self:
+        """From checked members."""
         return cls(
             members["startedAt"],
             members["startLatencyMs"],
@@ -216,6 +226,7 @@ class ErrorFacts:
     code: str | None = None
 
     def to_json(self) -> JsonObject:
+        """As the record writes them; an absent code left out."""
         members: JsonObject = {"name": self.name, "message": self.message}
         if self.code is not None:
             members["code"] = self.code
@@ -223,6 +234,7 @@ class ErrorFacts:
 
     @classmethod
     def from_json(cls, members: Mapping[str, Any]) -> Self:
+        """From checked members."""
         return cls(members["name"], members["message"], members.get("code"))
 
 
@@ -236,14 +248,16 @@ class Outcome:
     error: ErrorFacts | None = None
 
     def to_json(self) -> JsonObject:
+        """The arm as the record writes it."""
         if self.kind == "result":
             return {"kind": "result", "result": self.result, "redactions": self.redactions}
         return {"kind": self.kind, "error": cast("ErrorFacts", self.error).to_json()}
 
     @classmethod
     def from_json(cls, members: Mapping[str, Any]) -> Self:
+        """From checked members."""
         if members["kind"] == "result":
-            return cls("result", members["result"], _integer(members["redactions"]))
+            return cls("result", members["result"], int(members["redactions"]))
         return cls(members["kind"], error=ErrorFacts.from_json(members["error"]))
 
 
@@ -296,12 +310,12 @@ class Interaction:
     def from_json(cls, members: Mapping[str, Any], *, line: int | None = None) -> Self:
         """From members that ``schema.check_interaction`` has passed."""
         return cls(
-            _integer(members["sequence"]),
+            int(members["sequence"]),
             members["callKey"],
             members["parentKey"],
             members["parentContextFingerprint"],
             members["requestFingerprint"],
-            _integer(members["occurrence"]),
+            int(members["occurrence"]),
             StoredRequest.from_json(members["request"]),
             Timing.from_json(members["timing"]),
             members["published"],
@@ -322,9 +336,3 @@ class Cassette:
     path: str | None = None
     size_bytes: int = 0
     file_sha256: str = ""
-
-
-def _integer(value: Any) -> int:
-    integer = as_integer(value)
-    assert integer is not None, "checked by the schema"  # noqa: S101
-    return integer

@@ -130,6 +130,6 @@ class RecordedError(CassetteLabError):
 
     code = "CASSETTE_RECORDED_ERROR"
 
-    def __init__(self, message: str, *, recorded_name: str, code: str | None = None) -> None:
+    def __init__(self, message: str, *, recorded_name: str = "Error", code: str | None = None) -> None:
         super().__init__(message, code=code)
         self.recorded_name = recorded_name

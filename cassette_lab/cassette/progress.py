@@ -1,0 +1,58 @@
+"""Live counters of the calls that pass through one cassette."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import count
+
+from cassette_lab.cassette.model import OutcomeKind
+from cassette_lab.cassette.runs import ABORTED
+
+COMPLETED = "completed"
+
+
+@dataclass(slots=True)
+class Progress:
+    """Calls so far. ``running`` holds the labels of those without an outcome, by admission number.
+
+    ``completed`` and ``aborted`` count results by their stop reason, ``failed`` every other outcome, as the summary of
+    a cassette does. ``recorded_ms`` is the recorded duration of the calls that replay has answered, ``waited_ms`` what
+    it has waited instead (both 0 while recording).
+    """
+
+    started: int = 0
+    completed: int = 0
+    aborted: int = 0
+    failed: int = 0
+    recorded_ms: float = 0.0
+    waited_ms: float = 0.0
+    running: dict[int, str] = field(default_factory=dict)
+    _numbers: Iterator[int] = field(default_factory=lambda: count(1), repr=False)
+
+    @property
+    def saved_ms(self) -> float:
+        """Milliseconds of work that replay did not have to wait for."""
+        return max(0.0, self.recorded_ms - self.waited_ms)
+
+    def start(self, label: str | None) -> int:
+        """Count an admitted call; returns its admission number."""
+        self.started += 1
+        number = next(self._numbers)
+        self.running[number] = label or "agent"
+        return number
+
+    def finish(self, number: int, kind: OutcomeKind, stop_reason: str | None) -> None:
+        """Count the outcome of an admitted call."""
+        self.running.pop(number, None)
+        if kind == "result" and stop_reason == COMPLETED:
+            self.completed += 1
+        elif kind == "result" and stop_reason == ABORTED:
+            self.aborted += 1
+        else:
+            self.failed += 1
+
+    def withdraw(self, number: int) -> None:
+        """Take back an admitted call that is to be asked for again."""
+        if self.running.pop(number, None) is not None:
+            self.started -= 1

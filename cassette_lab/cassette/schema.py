@@ -88,7 +88,7 @@ def check_interaction(members: Any, request_storage: RequestStorage | None = Non
     for name in _DIGESTS:
         _digest(members[name], name)
     _integer(members["occurrence"], "occurrence", 1)
-    _check_request(members["request"])
+    check_request(members["request"])
     _check_timing(members["timing"])
     published, local = members["published"], members["local"]
     _flag(published, "published")
@@ -220,7 +220,8 @@ def _check_provider(value: Any) -> None:
         _flag(flag, f"provider.capabilities.{name}")
 
 
-def _check_request(value: Any) -> None:
+def check_request(value: Any) -> None:
+    """A request as a record keeps it, of either arm; else ``SchemaError``."""
     storage = value.get("storage") if type(value) is dict else None
     if storage == "metadata":
         _closed(value, "request", _METADATA_REQUEST, _NONE)

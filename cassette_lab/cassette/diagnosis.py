@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from operator import attrgetter, ne
 from typing import Any, Final, Literal, TypeAlias
 
-from cassette_lab.cassette.identity import REQUEST_MEMBERS, request_metadata
+from cassette_lab.cassette.identity import REQUEST_MEMBERS, metadata_facts
 from cassette_lab.cassette.model import Interaction, RequestMetadata
 from cassette_lab.cassette.topology import CallIdentity
 from cassette_lab.contracts import ABSENT
@@ -28,13 +28,13 @@ CANDIDATES_KEPT: Final = 20
 """A diagnosis names at most this many recorded calls."""
 
 METADATA_FIELDS: Final = (
-    "label", "promptBlocks", "promptBytes", "childProvider", "childModel", "maxDepth", "toolFilter",
-    "hasOutputSchema", "hasPersona",
+    "promptBlocks", "promptBytes", "hasOutputSchema", "hasPersona", "label", "childProvider", "childModel", "maxDepth",
+    "toolFilter",
 )  # fmt: skip
-_METADATA_VALUES: Final[Callable[[RequestMetadata], tuple[Any, ...]]] = attrgetter(
-    "label", "prompt_blocks", "prompt_bytes", "child_provider", "child_model", "max_depth", "tool_filter",
-    "has_output_schema", "has_persona",
-)  # fmt: skip
+"""What ``RequestMetadata`` holds, in field order, by the names in the file."""
+
+_FACTS: Final[Callable[[RequestMetadata], tuple[Any, ...]]] = attrgetter(*(field.name for field in fields(RequestMetadata)))
+_LABEL: Final = METADATA_FIELDS.index("label")
 _SHOWN_CANDIDATES: Final = 3
 _SHOWN_TEXT: Final = 60
 
@@ -153,8 +153,8 @@ class Diagnosis:
 
     def _beside(self, candidate: Candidate) -> str:
         """One recorded call, with both values of each differing field that metadata shows."""
-        live = dict(zip(METADATA_FIELDS, _METADATA_VALUES(self.actual.request.metadata), strict=True))
-        recorded = dict(zip(METADATA_FIELDS, _METADATA_VALUES(candidate.metadata), strict=True))
+        live = dict(zip(METADATA_FIELDS, self.actual.request.facts, strict=True))
+        recorded = dict(zip(METADATA_FIELDS, _FACTS(candidate.metadata), strict=True))
         parts = []
         for name in candidate.differing:
             if name in live:
@@ -255,22 +255,22 @@ _TESTS: Final[dict[Reason, Callable[[CallIdentity], _Test]]] = {
 
 def _distance(actual: CallIdentity, place: int) -> Callable[[Interaction], tuple[int, bool, int]]:
     """Sort key of nearness: differing fields, another label, distance of the sequence from ``place``."""
-    live = _METADATA_VALUES(actual.request.metadata)
+    live = actual.request.facts
     parent_key, context, fingerprint = actual.group
 
     def distance(call: Interaction) -> tuple[int, bool, int]:
-        stored = _METADATA_VALUES(_metadata(call))
+        stored = _stored_facts(call)
         differing = sum(map(ne, stored, live))
         if differing == 0 and call.request_fingerprint != fingerprint:
             differing = 1
         differing += (call.parent_key != parent_key) + (call.parent_context_fingerprint != context)
-        return differing, stored[0] != live[0], abs(call.sequence - place)
+        return differing, stored[_LABEL] != live[_LABEL], abs(call.sequence - place)
 
     return distance
 
 
 def _candidate(call: Interaction, actual: CallIdentity, consumed: Collection[int]) -> Candidate:
-    metadata = _metadata(call)
+    metadata = RequestMetadata(*_stored_facts(call))
     return Candidate(
         call.sequence,
         call.call_key,
@@ -284,9 +284,9 @@ def _candidate(call: Interaction, actual: CallIdentity, consumed: Collection[int
     )
 
 
-def _metadata(call: Interaction) -> RequestMetadata:
+def _stored_facts(call: Interaction) -> tuple[Any, ...]:
     stored = call.request
-    return stored.metadata if stored.metadata is not None else request_metadata(stored.value or {})
+    return _FACTS(stored.metadata) if stored.metadata is not None else metadata_facts(stored.value or {})
 
 
 def _differing(call: Interaction, metadata: RequestMetadata, actual: CallIdentity) -> list[str]:
@@ -297,8 +297,8 @@ def _differing(call: Interaction, metadata: RequestMetadata, actual: CallIdentit
         names.append("parentContext")
     if call.request_fingerprint == actual.request.fingerprint:
         return names
-    live = _METADATA_VALUES(actual.request.metadata)
-    visible = [name for name, a, b in zip(METADATA_FIELDS, _METADATA_VALUES(metadata), live, strict=True) if a != b]
+    live = actual.request.facts
+    visible = [name for name, a, b in zip(METADATA_FIELDS, _FACTS(metadata), live, strict=True) if a != b]
     return names + (visible or _differing_members(call, actual) or ["request"])
 
 

@@ -23,6 +23,7 @@ from cassette_lab.surface import fold_surface, inherited_prefix
 REQUEST_MEMBERS: Final = ("agentOptions", "label", "maxDepth", "outputSchema", "persona", "prompt", "toolFilter")
 """The members that count in a request's identity, in canonical order."""
 
+_LABEL: Final = 4  # place of the label among the facts
 _SLUG_LENGTH: Final = 32
 _SESSION_MEMBERS: Final = ("cwd", "origin", "delegationDepth", "agentPreset")
 _OUTSIDE_SLUG: Final = re.compile("[^a-z0-9]+")
@@ -33,10 +34,10 @@ class RequestIdentity:
     """A snapshot of one request: its canonical text, digest, and what may be said of it without its contents.
 
     ``canonical`` is the canonical JSON of the normalised request, ``fingerprint`` its digest. ``label`` is as the
-    request gives it (``ABSENT`` without one).
+    request gives it (``ABSENT`` without one). ``facts`` are the values of its ``RequestMetadata``, in field order.
     """
 
-    __slots__ = ("_facts", "canonical", "fingerprint", "label", "prompt_blocks", "prompt_bytes")
+    __slots__ = ("canonical", "facts", "fingerprint", "label")
 
     def __init__(self, members: Mapping[str, Any]) -> None:
         """Snapshot ``members``; ``IdentityError`` where they are not lossless plain JSON or a filter is not closed."""
@@ -48,27 +49,10 @@ class RequestIdentity:
                 parts.append(prefix + text)
                 if name == "prompt":
                     prompt_bytes = len(text)
-        prompt = members.get("prompt")
-        if type(prompt) is not list and not isinstance(prompt, (list, tuple)):
-            raise IdentityError("a request needs a prompt that is an array of content blocks", field="prompt")
-        tool_filter = members.get("toolFilter", ABSENT)
-        if tool_filter is not ABSENT:
-            tool_filter = _closed_filter(tool_filter)
-        label = members.get("label", ABSENT)
         self.canonical: bytes = b"{" + b",".join(parts) + b"}"
+        self.facts: tuple[Any, ...] = _facts(members, prompt_bytes)
         self.fingerprint: str = "sha256:" + hashlib.sha256(self.canonical).hexdigest()
-        self.label: Any = join_pairs(label) if isinstance(label, str) else label
-        self.prompt_blocks: int = len(prompt)
-        self.prompt_bytes: int = prompt_bytes
-        options = members.get("agentOptions")
-        limit = members.get("maxDepth", ABSENT)
-        self._facts: tuple[Any, ...] = (
-            "outputSchema" in members,
-            limit if isinstance(limit, int) or limit is ABSENT else detach(limit),
-            *(_model_choice(options) if isinstance(options, dict) else (None, None)),
-            tool_filter,
-            "persona" in members,
-        )
+        self.label: Any = self.facts[_LABEL] if "label" in members else ABSENT
 
     @property
     def value(self) -> JsonObject:
@@ -79,18 +63,7 @@ class RequestIdentity:
     @property
     def metadata(self) -> RequestMetadata:
         """What a cassette keeps of the request when it stores metadata only."""
-        has_output_schema, max_depth, child_provider, child_model, tool_filter, has_persona = self._facts
-        return RequestMetadata(
-            self.prompt_blocks,
-            self.prompt_bytes,
-            has_output_schema,
-            has_persona,
-            None if self.label is ABSENT else self.label,
-            child_provider,
-            child_model,
-            None if max_depth is ABSENT else max_depth,
-            None if tool_filter is ABSENT else tool_filter,
-        )
+        return RequestMetadata(*self.facts)
 
     def metadata_json(self) -> JsonObject:
         """The metadata as a diagnosis prints it. Unlike ``metadata`` it can hold a label that is null."""
@@ -116,7 +89,12 @@ def request_fingerprint(members: Mapping[str, Any]) -> str:
 
 def request_metadata(members: Mapping[str, Any]) -> RequestMetadata:
     """Metadata of the (normalised) request, or of the request as a cassette stores it in full."""
-    return RequestIdentity(members).metadata
+    return RequestMetadata(*metadata_facts(members))
+
+
+def metadata_facts(members: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The values of ``request_metadata(members)`` in field order, for who compares many."""
+    return _facts(members, len(_canonical(members.get("prompt"), "prompt")))
 
 
 def normalize_parent_context(parent: ParentAgent, inherits_parent_context: bool) -> JsonObject:  # noqa: FBT001
@@ -237,11 +215,25 @@ def _inherited_messages(prefix: Any) -> list[JsonObject]:
     return messages
 
 
-def _model_choice(options: dict[str, Any]) -> tuple[str | None, str | None]:
-    provider, model = options.get("provider"), options.get("model")
+def _facts(members: Mapping[str, Any], prompt_bytes: int) -> tuple[Any, ...]:
+    """The values of ``RequestMetadata`` in field order; None for what the request does not have."""
+    prompt = members.get("prompt")
+    if type(prompt) is not list and not isinstance(prompt, (list, tuple)):
+        raise IdentityError("a request needs a prompt that is an array of content blocks", field="prompt")
+    label, options, limit = members.get("label"), members.get("agentOptions"), members.get("maxDepth")
+    provider = model = None
+    if isinstance(options, dict):
+        provider, model = options.get("provider"), options.get("model")
     return (
+        len(prompt),
+        prompt_bytes,
+        "outputSchema" in members,
+        "persona" in members,
+        join_pairs(label) if isinstance(label, str) else label,
         join_pairs(provider) if isinstance(provider, str) else None,
         join_pairs(model) if isinstance(model, str) else None,
+        limit if limit is None or isinstance(limit, int) else detach(limit),
+        _closed_filter(members["toolFilter"]) if "toolFilter" in members else None,
     )
 
 

@@ -8,7 +8,7 @@ Source: cassette format, Matching and diagnosis.
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
@@ -198,7 +198,7 @@ class Matcher:
         if ambiguous:
             raise AmbiguityError(
                 f"{len(ambiguous)} group(s) of equal calls had different outcomes, so the recording does not say which is "
-                f"meant: {_named(calls[-1] for calls in ambiguous)}; give the calls different labels, or replay them in "
+                f"meant: {_named([calls[-1] for calls in ambiguous])}; give the calls different labels, or replay them in "
                 "recorded order (--duplicates sequence, duplicate_policy='sequence')",
                 path=self.cassette.path,
             )
@@ -213,18 +213,16 @@ class Matcher:
             )
 
 
-def outcomes_differ(calls: Iterable[Interaction]) -> bool:
+def outcomes_differ(calls: Sequence[Interaction]) -> bool:
     """Whether equal calls had more than one outcome (kind, result or error, and number of redactions)."""
-    outcomes = iter(calls)
-    first = canonical(next(outcomes).outcome.to_json())
-    return any(canonical(call.outcome.to_json()) != first for call in outcomes)
+    first = canonical(calls[0].outcome.to_json())
+    return any(canonical(call.outcome.to_json()) != first for call in calls[1:])
 
 
-def _named(calls: Iterable[Interaction]) -> str:
+def _named(calls: Sequence[Interaction]) -> str:
     """The first few calls, for a sentence."""
-    keys = [show(call.call_key) for call in calls]
-    more = f" and {len(keys) - _NAMED} more" if len(keys) > _NAMED else ""
-    return ", ".join(keys[:_NAMED]) + more
+    more = f" and {len(calls) - _NAMED} more" if len(calls) > _NAMED else ""
+    return ", ".join(show(call.call_key) for call in calls[:_NAMED]) + more
 
 
 def _next_last(interaction: Interaction) -> int:

@@ -130,10 +130,10 @@ class RequestMetadata:
             "label": self.label,
             "promptBlocks": self.prompt_blocks,
             "promptBytes": self.prompt_bytes,
-            "childProvider": self.child_provider,
-            "childModel": self.child_model,
             "hasOutputSchema": self.has_output_schema,
             "maxDepth": self.max_depth,
+            "childProvider": self.child_provider,
+            "childModel": self.child_model,
             "toolFilter": self.tool_filter,
             "hasPersona": self.has_persona,
         }

@@ -28,6 +28,7 @@ ROOT = Path(__file__).resolve().parent
 WINDOWS = os.name == "nt"
 OLDEST = (3, 11)
 UV = "uv>=0.9,<1"
+PIP_OPTIONS = ("--quiet", "--disable-pip-version-check", "--retries", "2")
 ROOM_NEEDED_BYTES = 2 * 1024**3
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
@@ -252,7 +253,7 @@ class Environment:
 
     def sync_with_uv(self, extra: list[str]) -> bool:
         """Install exactly what uv.lock says. False where uv cannot be had or cannot reach the packages."""
-        if not self.quietly(str(self.python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", UV):
+        if not self.quietly(str(self.python), "-m", "pip", "install", *PIP_OPTIONS, UV):
             return False
         sync = ["sync", "--frozen", "--inexact", "--quiet", "--project", str(ROOT), "--python", str(self.python), *extra]
         return self.quietly(str(self.python), "-m", "uv", *sync)
@@ -261,17 +262,18 @@ class Environment:
         """Second choice, for machines whose packages come from where only pip knows."""
         say("uv did not work here; installing with pip")
         project = f"{ROOT}[test]" if tests else str(ROOT)
-        command = [str(self.python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--editable", project]
-        if subprocess.call(command, env=self.variables):
-            raise Stop("the packages could not be installed (see above); is there a network, and does pip reach PyPI?")
+        if not self.quietly(str(self.python), "-m", "pip", "install", *PIP_OPTIONS, "--editable", project):
+            raise Stop(
+                "the packages could not be installed (pip's words are above); is there a network, and does pip reach PyPI?"
+            )
 
     def quietly(self, *command: str) -> bool:
-        """Run; what it printed is shown only if it fails."""
+        """Run; the end of what it printed is shown only if it fails."""
         done = subprocess.run(
             command, env=self.variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
         )
         if done.returncode:
-            print(done.stdout.strip()[-2000:], file=sys.stderr, flush=True)
+            print("\n".join(done.stdout.strip().splitlines()[-3:])[-1000:], file=sys.stderr, flush=True)
         return done.returncode == 0
 
 

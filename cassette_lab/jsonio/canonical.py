@@ -15,7 +15,7 @@ import orjson
 from cassette_lab.jsonio.numbers import MAX_SAFE_INTEGER, NumberError, number_text
 from cassette_lab.jsonio.surrogates import join_pairs
 
-_QUICK_DEPTH: Final = 100
+_QUICK_DEPTH: Final = 60
 _ANY_WIDTH: Final = 2**62
 _LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
@@ -31,11 +31,11 @@ def canonical(value: Any) -> bytes:
     ``-0``, numbers that are not finite, values that are not plain JSON and containers that contain themselves.
     Source: cassette format, Canonical JSON.
     """
-    if orjson_agrees(value, _QUICK_DEPTH, _ANY_WIDTH):
-        try:
+    try:
+        if orjson_agrees(value, _QUICK_DEPTH, _ANY_WIDTH):
             return orjson.dumps(value, None, orjson.OPT_SORT_KEYS)
-        except orjson.JSONEncodeError:  # surrogates
-            pass
+    except (orjson.JSONEncodeError, RecursionError):  # surrogates; a caller that stands deep already
+        pass
     return _write(value).encode()
 
 

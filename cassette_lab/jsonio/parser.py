@@ -1,10 +1,14 @@
-"""JSON text in, exactly as ``JSON.parse`` accepts it, at any depth."""
+"""JSON text in, exactly as ``JSON.parse`` accepts it, at any depth.
+
+Source: ECMA-404 as ECMA-262 ``JSON.parse`` reads it; cassette format, File (duplicate member names).
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from typing import Any
+from json.decoder import scanstring  # type: ignore[attr-defined]
+from typing import Any, Final
 
 from cassette_lab.jsonio.numbers import MAX_SAFE_INTEGER
 
@@ -30,36 +34,39 @@ def parse(text: str | bytes, *, duplicates: bool = True) -> Any:
 
     Integers up to 2**53 - 1 come as ``int``, every other number as ``float`` (``-0`` as ``-0.0``, overflow as ``inf``).
     Of members with the same name the last one counts; with ``duplicates=False`` they raise ``DuplicateMemberError``
-    once the whole text has parsed. Bytes are UTF-8 with broken parts replaced. Raises ``JsonSyntaxError``.
+    if the whole text parses. Bytes are UTF-8 with broken parts replaced. Raises ``JsonSyntaxError``.
     """
     if isinstance(text, bytes):
         text = text.decode("utf-8", "replace")
-    repeated: list[str] = []
+    elif not text.isascii():
+        text = _escape_raw_surrogates(text)
+    if duplicates:
+        return _parse(text, _LENIENT)
     try:
-        value = _scanner(repeated).decode(text)
+        return _parse(text, _STRICT)
+    except DuplicateMemberError:
+        _parse(text, _LENIENT)  # what is no JSON at all is told first
+        raise
+
+
+def _parse(text: str, decoder: json.JSONDecoder) -> Any:
+    try:
+        return decoder.decode(text)
     except RecursionError:
-        repeated.clear()
-        value = _parse_deep(text, repeated)
+        return _parse_deep(text, decoder.object_pairs_hook)
     except json.JSONDecodeError as error:
         raise JsonSyntaxError(f"{error.msg} at character {error.pos + 1}", error.pos) from None
-    if repeated and not duplicates:
-        raise DuplicateMemberError(repeated[0])
-    return value
 
 
-def _scanner(repeated: list[str]) -> json.JSONDecoder:
-    def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        return _object(pairs, repeated)
-
-    return json.JSONDecoder(object_pairs_hook=members, parse_int=_integer, parse_float=float, parse_constant=_refuse)
-
-
-def _object(pairs: list[tuple[str, Any]], repeated: list[str]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
         seen: set[str] = set()
-        repeated.extend(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
-    return found
+        for name, _ in pairs:
+            if name in seen:
+                raise DuplicateMemberError(name)
+            seen.add(name)
+    return members
 
 
 def _integer(text: str) -> float:
@@ -73,36 +80,46 @@ def _refuse(name: str) -> Any:
     raise JsonSyntaxError(f"{name} is not JSON")
 
 
-_SPACE = re.compile(r"[ \t\n\r]*")
-_STRING = re.compile(r'"((?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*)"')
-_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
-_WORDS = {"true": True, "false": False, "null": None}
-_WORD = re.compile("true|false|null")
+_LENIENT: Final = json.JSONDecoder(parse_int=_integer, parse_float=float, parse_constant=_refuse)
+_STRICT: Final = json.JSONDecoder(parse_int=_integer, parse_float=float, parse_constant=_refuse, object_pairs_hook=_unique)
+
+_RAW_SURROGATE: Final = re.compile("\\\\.|[\ud800-\udfff]", re.DOTALL)
 
 
-def _parse_deep(text: str, repeated: list[str]) -> Any:
+def _escape_raw_surrogates(text: str) -> str:
+    r"""Surrogates of a Python string as ``\udxxx``, which means the same inside a string, so that halves find each other."""
+    return _RAW_SURROGATE.sub(lambda match: match[0] if match[0][0] == "\\" else f"\\u{ord(match[0]):04x}", text)
+
+
+_SPACE: Final = re.compile(r"[ \t\n\r]*")
+_NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+_WORDS: Final = {"true": True, "false": False, "null": None}
+_WORD: Final = re.compile("true|false|null")
+
+
+def _parse_deep(text: str, unique: Any) -> Any:
     """The same grammar with an explicit stack, for nesting that exhausts the C scanner's."""
-    stack: list[tuple[list[Any] | list[tuple[str, Any]], str | None]] = []
+    finish = unique or dict
+    # Open containers: what they hold so far, and the name that waits for its value (None: an array).
+    stack: list[tuple[list[Any], str | None]] = []
     at = _skip(text, 0)
     while True:
         # one value
-        char = text[at : at + 1]
         value: Any
+        char = text[at : at + 1]
         if char == "[":
             at = _skip(text, at + 1)
-            if text[at : at + 1] == "]":
-                value, at = [], at + 1
-            else:
+            if text[at : at + 1] != "]":
                 stack.append(([], None))
                 continue
+            value, at = [], at + 1
         elif char == "{":
             at = _skip(text, at + 1)
-            if text[at : at + 1] == "}":
-                value, at = {}, at + 1
-            else:
+            if text[at : at + 1] != "}":
                 name, at = _name(text, at)
                 stack.append(([], name))
                 continue
+            value, at = {}, at + 1
         else:
             value, at = _scalar(text, at)
         # close what is finished
@@ -110,23 +127,22 @@ def _parse_deep(text: str, repeated: list[str]) -> Any:
             at = _skip(text, at)
             if not stack:
                 if at != len(text):
-                    raise JsonSyntaxError(f"extra data at character {at + 1}", at)
+                    raise JsonSyntaxError(f"Extra data at character {at + 1}", at)
                 return value
-            items, name_or_none = stack[-1]
-            items.append(value if name_or_none is None else (name_or_none, value))
+            items, waiting = stack[-1]
+            items.append(value if waiting is None else (waiting, value))
             char = text[at : at + 1]
             if char == ",":
                 at = _skip(text, at + 1)
-                if name_or_none is not None:
+                if waiting is not None:
                     name, at = _name(text, at)
                     stack[-1] = (items, name)
                 break
-            if char == ("]" if name_or_none is None else "}"):
-                at += 1
-                stack.pop()
-                value = items if name_or_none is None else _object(items, repeated)
-                continue
-            raise JsonSyntaxError(f"expected ',' or a closing bracket at character {at + 1}", at)
+            if char != ("]" if waiting is None else "}"):
+                raise JsonSyntaxError(f"Expecting ',' or a closing bracket at character {at + 1}", at)
+            at += 1
+            stack.pop()
+            value = items if waiting is None else finish(items)
 
 
 def _skip(text: str, at: int) -> int:
@@ -134,21 +150,24 @@ def _skip(text: str, at: int) -> int:
 
 
 def _name(text: str, at: int) -> tuple[str, int]:
+    if text[at : at + 1] != '"':
+        raise JsonSyntaxError(f"Expecting a member name in double quotes at character {at + 1}", at)
     name, at = _scalar(text, at)
-    if not isinstance(name, str):
-        raise JsonSyntaxError(f"expected a member name at character {at + 1}", at)
     at = _skip(text, at)
     if text[at : at + 1] != ":":
-        raise JsonSyntaxError(f"expected ':' at character {at + 1}", at)
+        raise JsonSyntaxError(f"Expecting ':' at character {at + 1}", at)
     return name, _skip(text, at + 1)
 
 
 def _scalar(text: str, at: int) -> tuple[Any, int]:
-    if match := _STRING.match(text, at):
-        return (json.loads(match[0], strict=True) if "\\" in match[0] else match[1]), match.end()
+    if text[at : at + 1] == '"':
+        try:
+            string: tuple[str, int] = scanstring(text, at + 1, True)  # noqa: FBT003 - the C function takes no keyword
+        except json.JSONDecodeError as error:
+            raise JsonSyntaxError(f"{error.msg} at character {error.pos + 1}", error.pos) from None
+        return string
     if match := _NUMBER.match(text, at):
-        number = float(match[0]) if match[1] or match[2] else _integer(match[0])
-        return number, match.end()
+        return float(match[0]) if match[1] or match[2] else _integer(match[0]), match.end()
     if match := _WORD.match(text, at):
         return _WORDS[match[0]], match.end()
-    raise JsonSyntaxError(f"expected a value at character {at + 1}", at)
+    raise JsonSyntaxError(f"Expecting a value at character {at + 1}", at)

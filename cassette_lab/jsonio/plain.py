@@ -22,7 +22,7 @@ def detach(value: Any) -> Any:
     """
     try:
         return _copy(value, _QUICK_DEPTH)
-    except _TooDeepError:
+    except (_TooDeepError, RecursionError):  # a deep value, or a caller that stands deep already
         return _copy_deep(value)
 
 

@@ -1,0 +1,276 @@
+"""The words of ``%cassette``: verbs, options and what they mean, in one table.
+
+Parsing, completion and the help of ``%cassette?`` all read it. Names and defaults are those of the cassette format's
+configuration; ``Option.name`` is the keyword of ``record()``, ``replay()``, ``load()`` and so on that it sets.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import shlex
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NoReturn
+
+from IPython.core.error import UsageError
+from IPython.utils.text import DollarFormatter
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option. Without ``values`` and ``kind`` it is a switch that sets ``name`` to ``sets``.
+
+    ``values`` are the words it takes, the default first; ``metavar`` stands for its value in the help.
+    """
+
+    flag: str
+    name: str
+    help: str
+    values: tuple[str, ...] = ()
+    kind: Callable[[str], Any] | None = None
+    metavar: str = ""
+    sets: Any = True
+    repeatable: bool = False
+    completes: str = ""
+
+    @property
+    def takes_value(self) -> bool:
+        """Whether a value follows the flag."""
+        return bool(self.values) or self.kind is not None
+
+    @property
+    def usage(self) -> str:
+        """The flag with its value, as the help shows it."""
+        if self.values:
+            return f"{self.flag} {'|'.join(self.values)}"
+        return f"{self.flag} {self.metavar}" if self.kind is not None else self.flag
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """What ``%cassette <name>`` does, the files it takes (at least, at most) and its options."""
+
+    name: str
+    help: str
+    files: tuple[int, int | None]
+    usage: str
+    options: tuple[Option, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A parsed line: the verb, its files, and the options that were given, by name."""
+
+    verb: str
+    files: tuple[str, ...] = ()
+    given: Mapping[str, Any] = field(default_factory=dict)
+    timed: bool = False
+
+
+_WAIT = Option(
+    "--max-wait", "max_wait_s", "seconds the end waits for calls that still run, before it stops them; default 60", kind=float,
+    metavar="SECONDS",
+)  # fmt: skip
+_PROVIDER = Option("--provider", "provider", "the cassette's own provider name; default cassette", kind=str, metavar="NAME")
+
+RECORDING: Final = (
+    Option(
+        "--write-mode", "write_mode", "what to do when FILE exists: refuse, write anew, continue, or replay it (once)",
+        ("create", "truncate", "append", "once"),
+    ),
+    Option("--request-storage", "request_storage", "keep sizes and labels only, or whole prompts", ("metadata", "full")),
+    Option("--no-redact", "redact_secrets", "do not replace secrets by [REDACTED]", sets=False),
+    Option(
+        "--pattern", "redaction_patterns", "a JavaScript regular expression to redact too; may be given again; taken as it "
+        "stands ($ and {} are not expanded)", kind=str, metavar="REGEX", repeatable=True,
+    ),
+    Option("--redact-labels", "redact_labels", "redact labels and names of models too"),
+    Option("--upstream", "upstream_provider", "the provider to record; default spawn", kind=str, metavar="NAME",
+           completes="upstream"),
+    Option("--fsync", "fsync", "sync the file when it closes, or after each call", ("close", "each")),
+)  # fmt: skip
+
+REPLAYING: Final = (
+    Option("--timing", "timing", "answer at once, or after the recorded times", ("instant", "recorded")),
+    Option("--speed", "speed", "with recorded times: 2 is twice as quick; at least 0.001; default 1", kind=float,
+           metavar="FACTOR"),
+    Option(
+        "--duplicates", "duplicate_policy", "equal calls with different outcomes: refuse, or take them in their order",
+        ("reject", "sequence"),
+    ),
+    Option("--allow-redacted", "allow_redacted_replay", "replay results that were redacted"),
+    Option("--no-assert-consumed", "assert_consumed", "recorded calls may be left over at the end", sets=False),
+    Option("--nested", "nested", "calls under a replayed call: need not be made, or must be", ("covered", "strict")),
+)  # fmt: skip
+
+TIME: Final = Option("--time", "time", "show the time the body took, as %%time does")
+
+VERBS: Final = {
+    verb.name: verb
+    for verb in (
+        Verb("record", "record the subagent calls of a cell, or of all cells until %cassette stop", (0, 1), "record [FILE]",
+             (*RECORDING, *REPLAYING, _PROVIDER, _WAIT, TIME)),
+        Verb("replay", "answer the calls of a cell, or of all cells until %cassette stop, from a file", (1, 1), "replay FILE",
+             (*REPLAYING, _PROVIDER, _WAIT, TIME)),
+        Verb("stop", "end what %cassette record or replay began", (0, 0), "stop", (_WAIT,)),
+        Verb("status", "what is being recorded or replayed", (0, 0), "status"),
+        Verb("verify", "check a file: format, hash chain, sequences", (1, 1), "verify FILE"),
+        Verb("inspect", "what a file holds, without bodies", (1, 1), "inspect FILE",
+             (Option("--show-calls", "show_calls", "one row a call"),)),
+        Verb("diff", "compare two files call by call", (2, 2), "diff FILE FILE"),
+        Verb("load", "verified tables of files, folders and globs", (1, None), "load PATH...",
+             (Option("--bodies", "bodies", "prompts, outputs and error messages too"),
+              Option("--on-error", "on_error", "stop at a broken file, or list it in problems and go on", ("raise", "collect")),
+              Option("--workers", "workers", "processes that read; default 1", kind=int, metavar="N"))),
+        Verb("rescue", "copy the longest verified part of a torn file", (1, 1), "rescue FILE -o NEW",
+             (Option("-o", "out", "the file to write", kind=str, metavar="NEW", completes="file"),)),
+    )
+}  # fmt: skip
+
+
+def parse(line: str, namespace: Mapping[str, Any] | None = None) -> Command:
+    """The command that ``line`` says; ``UsageError``, one sentence, when it says none.
+
+    Words are split as a shell does, quotes keep blanks together, a backslash is an ordinary character. ``{name}`` and
+    ``$name`` are replaced from ``namespace`` where they have a value, except in ``--pattern``.
+    """
+    words = _expanded(split(line), namespace or {})
+    if not words:
+        raise UsageError(f"%cassette needs a verb: {', '.join(VERBS)}; %cassette? explains them")
+    verb = VERBS.get(words[0])
+    if verb is None:
+        near = difflib.get_close_matches(words[0], VERBS, 1)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(VERBS)}"
+        raise UsageError(f"%cassette does not know {words[0]!r}; {hint}")
+    parser = _parser(verb)
+    known, unknown = parser.parse_known_args(words[1:])
+    strangers = [word for word in unknown if word.startswith("-")]
+    if strangers:
+        raise UsageError(_stranger(verb, strangers[0].partition("=")[0]))
+    values = vars(known)
+    files = tuple(values.pop("files"))
+    least, most = verb.files
+    if len(files) < least or (most is not None and len(files) > most):
+        raise UsageError(f"%cassette {verb.name} takes {_files(least, most)}, not {len(files)}: %cassette {verb.usage}")
+    timed = bool(values.pop(TIME.name, False))
+    given = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+    if verb.name == "record" and given.get("write_mode") != "once":
+        for option in REPLAYING:
+            if option.name in given:
+                raise UsageError(f"{option.flag} is for replay, or for record --write-mode once")
+    return Command(verb.name, files, given, timed)
+
+
+def split(line: str) -> list[str]:
+    """The words of a line; ``UsageError`` on a quote that is never closed."""
+    lexer = _lexer(line)
+    try:
+        return list(lexer)
+    except ValueError:
+        raise UsageError("a quote is opened and never closed; names with blanks need quotes at both ends") from None
+
+
+def help_text() -> str:
+    """What ``%cassette?`` shows."""
+    lines = [
+        "Record, replay, compare and read cassettes of subagent calls.",
+        "",
+        "    %%cassette record FILE      above a cell: record its calls; the body may use await and asyncio.gather",
+        "    %%cassette replay FILE      above a cell: answer its calls from FILE, with no model and no network",
+        "    %cassette record FILE       … several cells …   then  %cassette stop",
+        "",
+        "Names with blanks go in quotes. {name} and $name stand for your variables, except in --pattern.",
+        "A verb's own help: %cassette VERB --help",
+    ]
+    for verb in VERBS.values():
+        lines += ["", verb_help(verb, shared=verb.name != "replay")]
+    return "\n".join(lines)
+
+
+def verb_help(verb: Verb, *, shared: bool = True) -> str:
+    """One verb with its options; without ``shared``, those that ``record`` lists already are only named."""
+    lines = [f"%cassette {verb.usage}", f"    {verb.help}"]
+    if not shared:
+        return "\n".join([*lines, f"    {' '.join(option.flag for option in verb.options)}: as above"])
+    for option in verb.options:
+        head = f"      {option.usage}"
+        if len(head) >= _HELP_COLUMN:
+            lines.append(head)
+            head = ""
+        wrapped = textwrap.wrap(option.help, 100 - _HELP_COLUMN)
+        lines += [f"{start:<{_HELP_COLUMN}}{text}" for start, text in zip([head, *[""] * len(wrapped)], wrapped, strict=False)]
+    return "\n".join(lines)
+
+
+_HELP_COLUMN = 34
+
+
+class _Parser(argparse.ArgumentParser):
+    """An argument parser that raises ``UsageError`` instead of leaving the program."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"%cassette {self.prog}: {message}")
+
+
+def _parser(verb: Verb) -> _Parser:
+    parser = _Parser(prog=verb.name, add_help=False, allow_abbrev=False, argument_default=argparse.SUPPRESS)
+    parser.add_argument("files", nargs="*", default=[])
+    for option in verb.options:
+        if option.repeatable:
+            parser.add_argument(option.flag, dest=option.name, action="append", metavar=option.metavar)
+        elif option.takes_value:
+            choices, metavar = option.values or None, option.metavar or None
+            parser.add_argument(option.flag, dest=option.name, choices=choices, type=option.kind or str, metavar=metavar)
+        else:
+            parser.add_argument(option.flag, dest=option.name, action="store_const", const=option.sets)
+    return parser
+
+
+def _stranger(verb: Verb, flag: str) -> str:
+    """The sentence about an option that ``verb`` does not have."""
+    owners = [other.name for other in VERBS.values() if flag in {option.flag for option in other.options}]
+    if owners:
+        return f"{flag} belongs to {' and '.join(owners)}, not to {verb.name}"
+    near = difflib.get_close_matches(flag, [option.flag for option in verb.options], 1)
+    hint = f"did you mean {near[0]}?" if near else f"%cassette {verb.name} --help lists its options"
+    return f"%cassette {verb.name} does not know {flag}; {hint}"
+
+
+def _files(least: int, most: int | None) -> str:
+    if most is None:
+        return "one file, folder or glob, or more"
+    if least != most:
+        return "at most one file"
+    return {0: "no file", 1: "one file"}.get(least, f"{least} files")
+
+
+def _lexer(line: str) -> shlex.shlex:
+    lexer = shlex.shlex(line, posix=True, punctuation_chars=False)
+    lexer.whitespace_split = True
+    lexer.commenters = ""
+    lexer.escape = ""  # a backslash belongs to a regular expression or to a Windows path
+    return lexer
+
+
+def _expanded(words: Sequence[str], namespace: Mapping[str, Any]) -> list[str]:
+    expanded: list[str] = []
+    before = ""
+    for word in words:
+        if before == "--pattern" or word.startswith("--pattern="):
+            expanded.append(word)
+        else:
+            expanded.append(_expand(word, namespace))
+        before = word
+    return expanded
+
+
+def _expand(word: str, namespace: Mapping[str, Any]) -> str:
+    """``word`` with the user's variables in it, as IPython does; left alone when one of them does not exist."""
+    if "{" not in word and "$" not in word:
+        return word
+    try:
+        return DollarFormatter().vformat(word, args=[], kwargs=dict(namespace))
+    except Exception:  # noqa: BLE001 - any expression may stand between the braces
+        return word

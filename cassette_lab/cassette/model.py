@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, Self, TypeAlias, cast
+from datetime import UTC, datetime
+from typing import Any, Final, Literal, Self, TypeAlias
 
 from cassette_lab.contracts import Capabilities
 from cassette_lab.jsonio import JsonObject
@@ -35,6 +36,11 @@ STOP_REASON_CATEGORIES: Final[tuple[StopReasonCategory, ...]] = (
 def stop_reason_category(stop_reason: str) -> StopReasonCategory:
     """The public category of a raw stop reason; an unknown one is ``other`` (raw ones are never shown)."""
     return stop_reason if stop_reason in STOP_REASON_CATEGORIES else "other"
+
+
+def iso_now() -> str:
+    """Now, as a cassette writes times: ISO-8601 UTC with milliseconds and ``Z``."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +257,7 @@ class Outcome:
         """The arm as the record writes it."""
         if self.kind == "result":
             return {"kind": "result", "result": self.result, "redactions": self.redactions}
-        return {"kind": self.kind, "error": cast("ErrorFacts", self.error).to_json()}
+        return {"kind": self.kind, "error": None if self.error is None else self.error.to_json()}
 
     @classmethod
     def from_json(cls, members: Mapping[str, Any]) -> Self:

@@ -92,6 +92,11 @@ class CassetteReader:
         return self._source.sha256
 
     @property
+    def lines(self) -> int:
+        """Physical lines read so far, blank ones too."""
+        return self._source.lines
+
+    @property
     def record_end(self) -> int:
         """Byte offset behind the last record read, its line break included."""
         return self._source.line_end

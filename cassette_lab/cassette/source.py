@@ -26,6 +26,7 @@ class Source:
 
     def __init__(self, source: str | Path | bytes, *, path: str | Path | None = None) -> None:
         self.line_end = 0
+        self.lines = 0
         self.size_bytes = 0
         self.ends_with_newline = False
         self._sha256 = hashlib.sha256()
@@ -67,7 +68,6 @@ class Source:
         raise FormatError(sentence, path=self.path)
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
-        number = 0
         carried: list[bytes] = []
         carried_bytes = 0
         for block in self._blocks():
@@ -77,20 +77,22 @@ class Source:
                     carried.append(part)
                     part = b"".join(carried)  # noqa: PLW2901 - the line of which this part is the end
                     carried, carried_bytes = [], 0
-                number += 1
+                self.lines += 1
                 self.line_end += len(part) + 1
-                yield number, part[:-1] if part.endswith(b"\r") else part
+                yield self.lines, part[:-1] if part.endswith(b"\r") else part
             if rest:
                 carried.append(rest)
                 carried_bytes += len(rest)
                 if carried_bytes > LINE_LIMIT_BYTES:
                     raise FormatError(
-                        "the line is longer than 512 MiB; no cassette has such a line", path=self.path, line=number + 1
+                        "the line is longer than 512 MiB; no cassette has such a line", path=self.path, line=self.lines + 1
                     )
         last = b"".join(carried)
-        self.ends_with_newline = number > 0 and not last
-        self.line_end += len(last)
-        yield number + 1, last
+        self.ends_with_newline = self.lines > 0 and not last
+        if last:
+            self.lines += 1
+            self.line_end += len(last)
+            yield self.lines, last
 
     def _blocks(self) -> Iterator[bytes]:
         if self._descriptor is None:
@@ -115,11 +117,16 @@ class Source:
             self.refuse("the file changed while it was read; read it again when whoever writes it has finished")
 
 
+def os_reason(error: Exception) -> str:
+    """What the system says of a failure, without number and path."""
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+
+
 def _unreadable(error: OSError | ValueError) -> str:
     if isinstance(error, FileNotFoundError):
         return "there is no such file; check the name, or record it first"
     if isinstance(error, PermissionError):
         return "the file may not be read; change its permissions or copy it"
     if isinstance(error, OSError):
-        return f"the file cannot be read ({error.strerror or error})"
+        return f"the file cannot be read ({os_reason(error)})"
     return f"this is no file name ({error})"

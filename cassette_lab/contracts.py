@@ -76,6 +76,21 @@ class AbortSignal:
         finally:
             remove()
 
+    def _abort(self, reason: BaseException | str | None) -> None:
+        if self._aborted:
+            return
+        self._aborted = True
+        self._reason = reason
+        listeners, self._listeners = list(self._listeners.values()), {}
+        errors = []
+        for listener in listeners:
+            try:
+                listener()
+            except Exception as error:  # noqa: BLE001 - all listeners first
+                errors.append(error)
+        if errors:
+            raise errors[0]
+
 
 class AbortController:
     """Owns one ``signal`` and aborts it."""
@@ -87,20 +102,7 @@ class AbortController:
 
     def abort(self, reason: BaseException | str | None = None) -> None:
         """Abort the signal; later calls do nothing. Every listener runs, also when one of them raises."""
-        signal = self.signal
-        if signal._aborted:
-            return
-        signal._aborted = True
-        signal._reason = reason
-        listeners, signal._listeners = list(signal._listeners.values()), {}
-        errors = []
-        for listener in listeners:
-            try:
-                listener()
-            except Exception as error:  # noqa: BLE001 - all listeners first
-                errors.append(error)
-        if errors:
-            raise errors[0]
+        self.signal._abort(reason)  # noqa: SLF001 - the signal's other half
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +121,10 @@ class ParentAgent:
     composed_preset: Any = ABSENT
     sandbox_override: Any = ABSENT
     approval_present: bool = False
+
+
+ROOT_PARENT: Final = ParentAgent()
+"""The parent of a request that names none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,15 +266,23 @@ class SubagentProvider(Protocol):
     """Starts runs. It owns what ``start`` has begun until ``start`` returns; the caller owns the run afterwards."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """What it is registered under."""
+        ...
 
     @property
-    def capabilities(self) -> Capabilities: ...
+    def capabilities(self) -> Capabilities:
+        """Which members of a request it honours."""
+        ...
 
     @property
-    def inherits_parent_context(self) -> bool: ...
+    def inherits_parent_context(self) -> bool:
+        """Whether a child sees its parent's history, which then counts in a call's identity."""
+        ...
 
-    async def start(self, request: SubagentRequest) -> SubagentRun: ...
+    async def start(self, request: SubagentRequest) -> SubagentRun:
+        """Start the run that ``request`` asks for."""
+        ...
 
 
 class SubagentProviders(Protocol):

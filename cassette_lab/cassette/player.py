@@ -18,12 +18,9 @@ from cassette_lab.cassette.matching import DuplicatePolicy, Matcher, NestedPolic
 from cassette_lab.cassette.model import Cassette, Interaction
 from cassette_lab.cassette.progress import Progress
 from cassette_lab.cassette.runs import Run, aborted_result, new_run_id
-from cassette_lab.contracts import AbortSignal, Capabilities, ParentAgent, SubagentRequest, SubagentResult
+from cassette_lab.contracts import ROOT_PARENT, AbortSignal, Capabilities, SubagentRequest, SubagentResult
 from cassette_lab.errors import AbortError, ClosedError
 from cassette_lab.jsonio import detach
-
-ROOT_PARENT: Final = ParentAgent()
-"""The parent of a request that names none."""
 
 _GIVE_WAY_S: Final = 0.005
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import KeysView, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from cassette_lab.cassette.model import (
     FORMAT,
@@ -54,7 +54,7 @@ def check_header(members: Any) -> None:
     """Pass a cassette's first record (hash excepted), or raise ``SchemaError``."""
     if type(members) is dict and members.get("kind") == INTERACTION_KIND:
         raise SchemaError("kind", "the file starts with a call; its header is missing")
-    _closed(members, "", _HEADER, _NONE)
+    _closed(members, "", _HEADER)
     _exactly(members["kind"], "kind", HEADER_KIND)
     _exactly(members["format"], "format", FORMAT)
     if as_integer(members["version"]) != VERSION:
@@ -62,7 +62,7 @@ def check_header(members: Any) -> None:
     _text(members["cassetteId"], "cassetteId")
     if type(members["createdAt"]) is not str or date_parse_ms(members["createdAt"]) is None:
         raise SchemaError("createdAt", "createdAt must be a date, as 2026-01-31T12:00:00.000Z is")
-    _closed(members["target"], "target", _TARGET, _NONE)
+    _closed(members["target"], "target", _TARGET)
     for name, value in TARGET.items():
         _exactly(members["target"][name], f"target.{name}", value)
     _check_provider(members["provider"])
@@ -80,7 +80,7 @@ def check_interaction(members: Any, request_storage: RequestStorage | None = Non
     """
     if type(members) is dict and members.get("kind") == HEADER_KIND:
         raise SchemaError("kind", "a second header stands here", "split the file: one file holds one cassette")
-    _closed(members, "", _INTERACTION, _NONE)
+    _closed(members, "", _INTERACTION)
     _exactly(members["kind"], "kind", INTERACTION_KIND)
     _integer(members["sequence"], "sequence", 1)
     _text(members["callKey"], "callKey")
@@ -170,40 +170,43 @@ def kind_of(value: Any) -> str:
 
 # The closed sets of members.
 
-_Names: TypeAlias = "KeysView[str]"
+
+class _Members(NamedTuple):
+    """A closed set of members: those that must be there, and all that may."""
+
+    required: KeysView[str]
+    allowed: KeysView[str]
 
 
-def _names(*names: str) -> _Names:
-    return dict.fromkeys(names).keys()
+def _members(*required: str, optional: tuple[str, ...] = ()) -> _Members:
+    return _Members(dict.fromkeys(required).keys(), dict.fromkeys((*required, *optional)).keys())
 
 
-_NONE = _names()
-_HEADER = _names(
+_HEADER = _members(
     "kind", "format", "version", "cassetteId", "createdAt", "target", "provider", "requestStorage", "redactSecrets",
     "redactionPatterns", "hash",
 )  # fmt: skip
-_TARGET = TARGET.keys()
-_PROVIDER = _names("cassette", "upstream", "capabilities", "inheritsParentContext")
-_CAPABILITIES = _names("outputSchema", "depthLimit", "toolFilter", "persona")
-_INTERACTION = _names(
+_TARGET = _members(*TARGET)
+_PROVIDER = _members("cassette", "upstream", "capabilities", "inheritsParentContext")
+_CAPABILITIES = _members("outputSchema", "depthLimit", "toolFilter", "persona")
+_INTERACTION = _members(
     "kind", "sequence", "callKey", "parentKey", "parentContextFingerprint", "requestFingerprint", "occurrence", "request",
     "timing", "published", "local", "outcome", "previousHash", "hash",
 )  # fmt: skip
 _DIGESTS = ("parentContextFingerprint", "requestFingerprint", "previousHash", "hash")
-_METADATA_REQUEST = _names("storage", "metadata")
-_FULL_REQUEST = _names("storage", "value", "redactions")
-_METADATA = _names("promptBlocks", "promptBytes", "hasOutputSchema", "hasPersona")
-_METADATA_OPTIONAL = _names("label", "childProvider", "childModel", "maxDepth", "toolFilter")
+_METADATA_REQUEST = _members("storage", "metadata")
+_FULL_REQUEST = _members("storage", "value", "redactions")
+_METADATA = _members(
+    "promptBlocks", "promptBytes", "hasOutputSchema", "hasPersona",
+    optional=("label", "childProvider", "childModel", "maxDepth", "toolFilter"),
+)  # fmt: skip
 _METADATA_STRINGS = ("label", "childProvider", "childModel")
-_VALUE = _names("prompt")
-_VALUE_OPTIONAL = _names("label", "persona", "agentOptions", "outputSchema", "maxDepth", "toolFilter")
-_TOOL_FILTER = _names("allow", "deny")
-_TIMING = _names("startedAt", "startLatencyMs", "durationMs")
-_TIMING_OPTIONAL = _names("signalAbortedAtMs", "disposeCalledAtMs")
-_RESULT_OUTCOME = _names("kind", "result", "redactions")
-_ERROR_OUTCOME = _names("kind", "error")
-_ERROR = _names("name", "message")
-_ERROR_OPTIONAL = _names("code")
+_VALUE = _members("prompt", optional=("label", "persona", "agentOptions", "outputSchema", "maxDepth", "toolFilter"))
+_TOOL_FILTER = _members(optional=("allow", "deny"))
+_TIMING = _members("startedAt", "startLatencyMs", "durationMs", optional=("signalAbortedAtMs", "disposeCalledAtMs"))
+_RESULT_OUTCOME = _members("kind", "result", "redactions")
+_ERROR_OUTCOME = _members("kind", "error")
+_ERROR = _members("name", "message", optional=("code",))
 _BLOCK_STRINGS = {"tool-call": ("id", "name", "arguments"), "tool-result": ("toolCallId",)}
 _IMAGE_INTEGERS = (("bytes", 0), ("width", 1), ("height", 1))
 
@@ -211,11 +214,11 @@ _is_digest = re.compile("sha256:[0-9a-f]{64}").fullmatch
 
 
 def _check_provider(value: Any) -> None:
-    _closed(value, "provider", _PROVIDER, _NONE)
+    _closed(value, "provider", _PROVIDER)
     _text(value["cassette"], "provider.cassette")
     _text(value["upstream"], "provider.upstream")
     _flag(value["inheritsParentContext"], "provider.inheritsParentContext")
-    _closed(value["capabilities"], "provider.capabilities", _CAPABILITIES, _NONE)
+    _closed(value["capabilities"], "provider.capabilities", _CAPABILITIES)
     for name, flag in value["capabilities"].items():
         _flag(flag, f"provider.capabilities.{name}")
 
@@ -224,10 +227,10 @@ def check_request(value: Any) -> None:
     """A request as a record keeps it, of either arm; else ``SchemaError``."""
     storage = value.get("storage") if type(value) is dict else None
     if storage == "metadata":
-        _closed(value, "request", _METADATA_REQUEST, _NONE)
+        _closed(value, "request", _METADATA_REQUEST)
         _check_metadata(value["metadata"])
     elif storage == "full":
-        _closed(value, "request", _FULL_REQUEST, _NONE)
+        _closed(value, "request", _FULL_REQUEST)
         _check_value(value["value"])
         _integer(value["redactions"], "request.redactions", 0)
     elif type(value) is not dict:
@@ -237,7 +240,7 @@ def check_request(value: Any) -> None:
 
 
 def _check_metadata(value: Any) -> None:
-    _closed(value, "request.metadata", _METADATA, _METADATA_OPTIONAL)
+    _closed(value, "request.metadata", _METADATA)
     for name in _METADATA_STRINGS:
         if name in value:
             _string(value[name], "request.metadata", name)
@@ -252,7 +255,7 @@ def _check_metadata(value: Any) -> None:
 
 
 def _check_value(value: Any) -> None:
-    _closed(value, "request.value", _VALUE, _VALUE_OPTIONAL)
+    _closed(value, "request.value", _VALUE)
     check_content_blocks(value["prompt"], "request.value.prompt")
     for name in ("label", "persona"):
         if name in value:
@@ -268,13 +271,13 @@ def _check_value(value: Any) -> None:
 
 def check_tool_filter(value: Any, field: str = "toolFilter") -> None:
     """``allow`` and ``deny``, each an optional array of strings, and nothing else; else ``SchemaError``."""
-    _closed(value, field, _NONE, _TOOL_FILTER)
+    _closed(value, field, _TOOL_FILTER)
     for name, names in value.items():
         _strings(names, f"{field}.{name}")
 
 
 def _check_timing(value: Any) -> None:
-    _closed(value, "timing", _TIMING, _TIMING_OPTIONAL)
+    _closed(value, "timing", _TIMING)
     for name, item in value.items():
         if name == "startedAt":
             _text(item, "timing.startedAt")
@@ -287,14 +290,14 @@ def _check_timing(value: Any) -> None:
 def _check_outcome(value: Any) -> str:
     kind: Any = value.get("kind") if type(value) is dict else None
     if kind == "result":
-        _closed(value, "outcome", _RESULT_OUTCOME, _NONE)
+        _closed(value, "outcome", _RESULT_OUTCOME)
         check_result(value["result"], "outcome.result")
         _integer(value["redactions"], "outcome.redactions", 0)
         return "result"
     if kind in ("start-error", "result-error"):
-        _closed(value, "outcome", _ERROR_OUTCOME, _NONE)
+        _closed(value, "outcome", _ERROR_OUTCOME)
         error = value["error"]
-        _closed(error, "outcome.error", _ERROR, _ERROR_OPTIONAL)
+        _closed(error, "outcome.error", _ERROR)
         _text(error["name"], "outcome.error.name")
         _string(error["message"], "outcome.error", "message")
         if "code" in error:
@@ -310,20 +313,18 @@ def _check_outcome(value: Any) -> str:
 _INFINITY = float("inf")
 
 
-def _closed(value: Any, field: str, required: _Names, optional: _Names) -> None:
+def _closed(value: Any, field: str, members: _Members) -> None:
     if type(value) is not dict:
         raise SchemaError(field or None, f"{field or 'a record'} must be an object, not {kind_of(value)}")
     names = value.keys()
-    if names == required or (optional and required <= names and all(name in required or name in optional for name in names)):
+    if members.required <= names <= members.allowed:
         return
     prefix = f"{field}." if field else ""
-    for name in required:
+    for name in members.required:
         if name not in value:
             raise SchemaError(prefix + name, f"{prefix}{name} is missing")
-    for name in names:
-        if name not in required and name not in optional:
-            shown = prefix + show(shorten(name, _NAME_CHARACTERS))
-            raise SchemaError(shown, f"{shown} is not a member that this format knows")
+    extra = prefix + show(shorten(next(name for name in names if name not in members.allowed), _NAME_CHARACTERS))
+    raise SchemaError(extra, f"{extra} is not a member that this format knows")
 
 
 def _exactly(value: Any, field: str, expected: str) -> None:

@@ -165,7 +165,9 @@ def _quoted(text: Any) -> str:
 
 def _escape_layout(text: str) -> str:
     """Escapes in a whole JSON text, whose line feeds are layout: inside strings they are escaped already."""
-    return _UNSEEN_BESIDE_LAYOUT.sub(_units, text) if _UNSEEN_BESIDE_LAYOUT.search(text) else text
+    if text.isascii() and "\x7f" not in text:  # the other ASCII controls are escaped in any JSON
+        return text
+    return _UNSEEN_BESIDE_LAYOUT.sub(_units, text)
 
 
 def _units(match: re.Match[str]) -> str:

@@ -1,0 +1,157 @@
+"""What each command does. Heavy libraries are imported where a command needs them, so that the others start at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+from cassette_lab.cli import words
+from cassette_lab.cli.grammar import Call, Command, Option, UsageError, count, one_of
+from cassette_lab.cli.output import complain, print_chunks, print_json, say
+
+DIFFERENT: Final = 2
+"""Exit code of ``diff`` when the cassettes are different or cannot be compared."""
+
+
+def verify(call: Call) -> int:
+    """Read the whole file and check every rule; say what it holds, or what is wrong and where."""
+    from cassette_lab.cassette.summary import summary
+
+    (file,) = call.operands
+    document = {"file": file, **summary(_project(file))}
+    if "json" in call.options:
+        print_json(document)
+    else:
+        say(*words.verified(document))
+    return 0
+
+
+def inspect(call: Call) -> int:
+    """What the file holds; with ``--show-calls`` call by call."""
+    from cassette_lab.cassette.summary import call_documents, summary
+
+    (file,) = call.operands
+    projection = _project(file)
+    document = {"file": file, **summary(projection)}
+    calls = call_documents(projection) if "show_calls" in call.options else None
+    if "json" in call.options:
+        print_json(document if calls is None else {**document, "calls": calls})
+    else:
+        say(*words.inspected(document, projection.header))
+        for line in words.calls(calls or ()):
+            say(line)
+    return 0
+
+
+def diff(call: Call) -> int:
+    """Compare two files call by call."""
+    from cassette_lab.cassette.diff import diff as compare
+
+    expected, actual = call.operands
+    difference = compare(_project(expected), _project(actual))
+    if "json" in call.options:
+        print_chunks(difference.json_chunks())
+    else:
+        say(*difference.human())
+    return 0 if difference.equivalent else DIFFERENT
+
+
+def load(call: Call) -> int:
+    """Verified tables of files, folders and globs, written as Parquet or Arrow files."""
+    from cassette_lab.tables import load as load_tables
+    from cassette_lab.tables import write_tables
+
+    folder = call.options.get("out")
+    if folder is None:
+        raise UsageError("load needs -o FOLDER, the folder to write the tables into")
+    lab = load_tables(
+        *call.operands,
+        bodies="bodies" in call.options,
+        on_error=call.options.get("on_error", "raise"),
+        workers=call.options.get("workers", 1),
+    )
+    written = write_tables(lab, folder, format=call.options.get("format", "parquet"))
+    say(*(f"{name}: {rows:,} rows in {path}" for name, rows, path in written))
+    return 0
+
+
+def rescue(call: Call) -> int:
+    """After a crash: the longest verified part of a torn file, and the lock that was left behind."""
+    from cassette_lab.cassette.lock import break_lock, explain, read_owner
+    from cassette_lab.cassette.rescue import rescue as rescue_file
+
+    (file,) = call.operands
+    out = call.options.get("out")
+    if out is None and "break_lock" not in call.options:
+        raise UsageError("rescue needs -o NEW, the file to write, or --break-lock")
+    owner = read_owner(file)
+    if "break_lock" in call.options:
+        broken = break_lock(file)
+        say(f"{file}: there is no lock" if broken is None else f"{file}: {words.broken_lock(broken)}")
+    elif owner is not None:
+        complain(f"{file}: {explain(file, owner)}")
+    if out is not None:
+        say(*words.rescued(rescue_file(file, out)))
+    return 0
+
+
+def demo(call: Call) -> int:
+    """Record, replay, compare and chart a small agent."""
+    from cassette_lab.cli.demo import run_demo
+
+    folder = call.operands[0] if call.operands else "demo-output"
+    return run_demo(Path(folder))
+
+
+def _project(file: str) -> Any:
+    """The verified columns of a file."""
+    from cassette_lab.cassette.scan import project
+
+    return project(file)
+
+
+_JSON = Option("--json", "json", "print a JSON document")
+_SHOW_CALLS = Option("--show-calls", "show_calls", "one line a call")
+_ACCEPTED = Option("--show-calls", "show_calls", "accepted, and without effect here")
+
+COMMANDS: Final = {
+    command.name: command
+    for command in (
+        Command("verify", "FILE", (1, 1), "check every rule of the format and the hash chain", verify, (_JSON, _ACCEPTED)),
+        Command("inspect", "FILE", (1, 1), "say what a cassette holds", inspect, (_JSON, _SHOW_CALLS)),
+        Command("diff", "EXPECTED ACTUAL", (2, 2), "compare two cassettes call by call", diff, (_JSON, _ACCEPTED)),
+        Command(
+            "load",
+            "PATH...",
+            (1, None),
+            "write verified tables of files, folders and globs",
+            load,
+            (
+                Option("-o", "out", "the folder to write into", "FOLDER"),
+                Option("--format", "format", "parquet (default) or arrow", "FORMAT", one_of("parquet", "arrow")),
+                Option("--bodies", "bodies", "prompts, outputs and error messages, too"),
+                Option(
+                    "--on-error",
+                    "on_error",
+                    "raise (default), or collect: list a broken file as a problem and go on",
+                    "WHAT",
+                    one_of("raise", "collect"),
+                ),
+                Option("--workers", "workers", "processes that read; default 1", "N", count),
+            ),
+        ),
+        Command(
+            "rescue",
+            "FILE",
+            (1, 1),
+            "after a crash: save what is whole, explain a leftover lock",
+            rescue,
+            (
+                Option("-o", "out", "write the longest verified part here", "NEW"),
+                Option("--break-lock", "break_lock", "remove a lock whose process on this machine is gone"),
+            ),
+        ),
+        Command("demo", "[FOLDER]", (0, 1), "record, replay, compare and chart a small agent, offline", demo),
+    )
+}
+"""Every command, in the order of the help."""

@@ -1,0 +1,73 @@
+"""What a person reads: a few lines for each document. Escaping is left to whoever prints them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from cassette_lab.cassette.model import Header
+from cassette_lab.jsonio import JsonObject
+from cassette_lab.views.theme import category_of, duration_text
+
+
+def verified(document: JsonObject) -> list[str]:
+    """The summary of a file that has passed every check."""
+    return [f"{document['file']}: verified", f"  {counts(document)}"]
+
+
+def inspected(document: JsonObject, header: Header) -> list[str]:
+    """The summary, the provider's facts and the recording policy."""
+    provider = document["provider"]
+    able = [name for name, yes in provider["capabilities"].items() if yes]
+    storage = "whole requests" if header.request_storage == "full" else "request metadata only"
+    patterns = len(header.redaction_patterns)
+    secrets = "secrets redacted" if header.redact_secrets else "secrets not redacted"
+    if header.redact_secrets and patterns:
+        secrets += f", {number(patterns, 'pattern')} of its own"
+    facts = {
+        "cassette": document["cassetteId"],
+        "recorded": header.created_at,
+        "provider": f"{provider['cassette']}, recorded from {provider['upstream']}",
+        "capabilities": ", ".join(able) or "none",
+        "parent context": "inherited" if provider["inheritsParentContext"] else "not inherited",
+        "keeps": f"{storage}, {secrets}",
+        "calls": counts(document),
+        "ambiguous groups": str(document["ambiguousGroups"]),
+        "redacted results": str(document["redactedResults"]),
+    }
+    return [str(document["file"]), *(f"  {name:<18}{value}" for name, value in facts.items())]
+
+
+def counts(document: JsonObject) -> str:
+    """``3 calls: 2 completed, 1 failed, 0 aborted; the longest took 8.0 ms``."""
+    outcomes = ", ".join(f"{document[name]:,} {name}" for name in ("completed", "failed", "aborted"))
+    calls = number(document["interactions"], "call")
+    if not document["interactions"]:
+        return calls
+    return f"{calls}: {outcomes}; the longest took {duration_text(document['durationMs'])}"
+
+
+def calls(documents: Iterable[JsonObject]) -> Iterator[str]:
+    """One line a call: sequence, outcome, duration, key."""
+    for call in documents:
+        outcome = _outcome(call["outcome"], call.get("stopReason"))
+        yield f"  {call['sequence']:>6}  {outcome:<14}  {duration_text(call['durationMs']):>11}  {call['callKey']}"
+
+
+def rescued(report: Any) -> list[str]:
+    """What could be kept of a torn file, and what was lost."""
+    return [str(report)]
+
+
+def broken_lock(owner: Mapping[str, Any]) -> str:
+    """The lock that was removed."""
+    return f"removed the lock of process {owner.get('pid')}, which is gone"
+
+
+def number(count: int, noun: str) -> str:
+    """``1 call``, ``2,000 calls``."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def _outcome(kind: str, stop_reason: str | None) -> str:
+    return category_of(kind, stop_reason).name

@@ -61,12 +61,14 @@ class CassetteReader:
     """Verified interactions one by one; the header at once.
 
     Iterating to the end proves the whole file (the gaps, and that it did not change meanwhile); whoever stops earlier has
-    a verified start. ``size_bytes`` and ``file_sha256`` are then those of the file. A context manager.
+    a verified start. ``size_bytes`` and ``file_sha256`` are then those of the file. ``record`` is the number of the last
+    record looked at, ``refusal`` what was wrong with it, ``checks`` the numbers seen so far. A context manager.
     """
 
     def __init__(self, source: str | Path | bytes, *, path: str | Path | None = None) -> None:
         self.checks = FileChecks()
         self.record = 0
+        self.refusal: str | None = None
         self._source = Source(source, path=path)
         self.path = self._source.path
         try:
@@ -113,6 +115,15 @@ class CassetteReader:
         self._source.close()
 
     def __iter__(self) -> Iterator[Interaction]:
+        """The interactions in physical order, then the checks of the whole file."""
+        yield from self.interactions()
+        try:
+            self.checks.finish()
+        except RecordError as error:
+            raise self._refusal(error, None) from None
+
+    def interactions(self) -> Iterator[Interaction]:
+        """The interactions in physical order, each verified; gaps are not looked for at the end."""
         storage = self.header.request_storage
         add = self.checks.add
         for line, data in self._lines:
@@ -123,10 +134,10 @@ class CassetteReader:
                 raise self._refusal(error, line) from None
             self.previous_hash = interaction.hash
             yield interaction
-        try:
-            self.checks.finish()
-        except RecordError as error:
-            raise self._refusal(error, None) from None
+
+    def rest(self) -> Iterator[int]:
+        """Physical lines of the records that were not read yet, unverified."""
+        return (line for line, _ in self._lines)
 
     def _records(self) -> Iterator[tuple[int, bytes]]:
         """The lines that are not blank, with their physical numbers."""
@@ -148,6 +159,7 @@ class CassetteReader:
         if self.record == 1 and line is not None and way_out in (_RESCUE, _RESTORE, _WAIT):
             way_out = _NO_HEADER
         refusal = FormatError(f"{error.message}; {way_out}", path=self.path, line=line, field=error.field)
+        self.refusal = error.message
         refusal.record = None if line is None else self.record
         return refusal
 

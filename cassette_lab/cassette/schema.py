@@ -150,7 +150,7 @@ def check_content_blocks(value: Any, field: str) -> None:
                         raise _block_error(field, (place, index), "content", message)
                     work.append((block["content"], (place, index)))
             elif kind == "image":
-                _check_image(block.get("attachment"), field, (place, index))
+                _check_image(block, field, (place, index))
 
 
 def kind_of(value: Any) -> str:
@@ -373,9 +373,10 @@ def _digest(value: Any, field: str) -> None:
 _Place: TypeAlias = "tuple[_Place | None, int]"
 
 
-def _check_image(attachment: Any, field: str, place: _Place) -> None:
+def _check_image(block: Mapping[str, Any], field: str, place: _Place) -> None:
+    attachment = block.get("attachment")
     if type(attachment) is not dict:
-        raise _block_error(field, place, "attachment", f"must be an object, not {kind_of(attachment)}")
+        raise _block_error(field, place, "attachment", _must(block, "attachment", "an object"))
     if type(attachment.get("attachmentId")) is not str or not attachment["attachmentId"]:
         message = _must(attachment, "attachmentId", "a non-empty string")
         raise _block_error(field, place, "attachment.attachmentId", message)

@@ -37,20 +37,7 @@ class Source:
             self._data = source
             return
         self.path = str(source if path is None else path)
-        try:
-            # Not blocking: a named pipe without a writer would hold us for ever.
-            self._descriptor = os.open(source, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
-        except (OSError, ValueError) as error:
-            raise FormatError(_unreadable(error), path=self.path) from error
-        try:
-            self._facts = os.fstat(self._descriptor)
-            if stat.S_ISDIR(self._facts.st_mode):
-                self.refuse("this is a folder; name a cassette file in it")
-            if not stat.S_ISREG(self._facts.st_mode):
-                self.refuse("this is a device or pipe, not a file; save the cassette to a file first")
-        except BaseException:
-            self.close()
-            raise
+        self._descriptor, self._facts = _open_regular(source, self.path)
 
     @property
     def sha256(self) -> str:
@@ -115,6 +102,33 @@ class Source:
         facts = os.fstat(self._descriptor)
         if (facts.st_size, facts.st_mtime_ns) != (self._facts.st_size, self._facts.st_mtime_ns):
             self.refuse("the file changed while it was read; read it again when whoever writes it has finished")
+
+
+def blocks_of(path: Path, size_bytes: int) -> Iterator[bytes]:
+    """The first ``size_bytes`` of a file in blocks (fewer where it has become shorter)."""
+    descriptor, _ = _open_regular(path, str(path))
+    try:
+        left = size_bytes
+        while left and (block := os.read(descriptor, min(left, BLOCK_BYTES))):
+            left -= len(block)
+            yield block
+    finally:
+        os.close(descriptor)
+
+
+def _open_regular(source: str | Path, path: str) -> tuple[int, os.stat_result]:
+    try:
+        # Not blocking: a named pipe without a writer would hold us for ever.
+        descriptor = os.open(source, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    except (OSError, ValueError) as error:
+        raise FormatError(_unreadable(error), path=path) from error
+    facts = os.fstat(descriptor)
+    if stat.S_ISREG(facts.st_mode):
+        return descriptor, facts
+    os.close(descriptor)
+    if stat.S_ISDIR(facts.st_mode):
+        raise FormatError("this is a folder; name a cassette file in it", path=path)
+    raise FormatError("this is a device or pipe, not a file; save the cassette to a file first", path=path)
 
 
 def os_reason(error: Exception) -> str:

@@ -105,7 +105,7 @@ class CassetteWriter:
             line, digest = _seal(header.to_json(), check_header)
         except RecordError as error:
             raise FormatError(f"the header cannot be written: {error.message}", path=target, field=error.field) from None
-        _prepare(target)
+        prepare_target(target)
         lock = WriterLock(target)
         try:
             if mode == "append" and target.exists():
@@ -318,8 +318,8 @@ def _seal(members: JsonObject, check: Callable[[JsonObject], None]) -> tuple[byt
     return line, digest
 
 
-def _prepare(target: Path) -> None:
-    """Make the folders of ``target``, and refuse what is no file."""
+def prepare_target(target: Path) -> None:
+    """Make the folders of a file that is to be written; ``FormatError`` for what is no file."""
     try:
         if not target.name:
             raise FormatError("this names no file", path=target)

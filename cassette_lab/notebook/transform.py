@@ -47,7 +47,7 @@ class Habits(Protocol):
 
     @property
     def ast_node_interactivity(self) -> str:
-        """Which expressions of a cell are displayed: ``last_expr``, ``all``, …"""
+        """Which expressions of a cell are displayed: ``last_expr``, ``all`` and so on."""
         ...
 
 

@@ -1,0 +1,73 @@
+"""Ctrl-C and the kernel's stop button while a cell awaits.
+
+An awaiting cell is a task. In a kernel SIGINT only asks the loop to cancel it, too late for a body that is busy without
+awaiting; in a terminal SIGINT leaves the loop and the task behind, with whatever they hold open. ``InterruptGuard``
+turns the signal into the end of the cell's task, so that the block around the body can close what it has opened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+from collections.abc import Callable
+from contextvars import ContextVar
+from types import FrameType
+from typing import Any, Final, Self
+
+_guards: Final[ContextVar[InterruptGuard | None]] = ContextVar("cassette_lab_interrupt_guard", default=None)
+
+
+class InterruptGuard:
+    """While entered, SIGINT ends the current task: as ``KeyboardInterrupt`` where it is busy, by cancelling it where it waits.
+
+    Signals reach the main thread only; elsewhere the guard does nothing. ``interrupts`` counts the signals; once
+    ``closing`` is set they are only counted, and ``on_interrupt`` is called.
+    """
+
+    def __init__(self) -> None:
+        self.interrupts = 0
+        self.closing = False
+        self.on_interrupt: Callable[[], None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._task: asyncio.Task[Any] | None = None
+        self._before: Any = None
+        self._installed: Any = None
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            self._loop = asyncio.get_running_loop()
+            self._task = asyncio.current_task()
+            _guards.set(self)
+            self._installed = self._signalled
+            self._before = signal.signal(signal.SIGINT, self._installed)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._installed is not None and signal.getsignal(signal.SIGINT) is self._installed:
+            # A handler that was not set from Python reads as None and cannot be put back.
+            signal.signal(signal.SIGINT, signal.default_int_handler if self._before is None else self._before)
+        self._installed = None
+        if _guards.get() is self:
+            _guards.set(None)
+
+    def _signalled(self, _number: int, _frame: FrameType | None) -> None:
+        """The signal handler: runs between two steps of whatever the main thread is doing."""
+        assert self._loop is not None  # noqa: S101 - entered
+        assert self._task is not None  # noqa: S101 - entered
+        self.interrupts += 1
+        if self.closing:
+            if self.on_interrupt is not None:
+                self._loop.call_soon_threadsafe(self.on_interrupt)
+            return
+        running = asyncio.current_task(self._loop)
+        if running is self._task:
+            raise KeyboardInterrupt
+        self._loop.call_soon_threadsafe(self._cancel)
+        if running is not None and _guards.get() is self:
+            # A task of the cell is busy without awaiting. KeyboardInterrupt would leave the loop; a cancellation ends the task.
+            raise asyncio.CancelledError
+
+    def _cancel(self) -> None:
+        if self._task is not None and not self.closing:
+            self._task.cancel()

@@ -1,0 +1,83 @@
+"""The conformance runner: what it prints and the exit code it ends with."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conformance import run
+from tests.conformance.__main__ import main
+from tests.conformance.case import Case
+
+HELP = {"id": "help", "args": ["--help"], "exitCode": 0, "stdout": True, "stderr": False, "stdoutIsJson": False}
+
+
+def vectors(folder: Path, *command_lines: dict[str, object]) -> str:
+    (folder / "cli").mkdir(exist_ok=True)
+    (folder / "cli" / "exit-codes.json").write_text(json.dumps(command_lines))
+    return str(folder)
+
+
+def test_a_directory_whose_vectors_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--golden", vectors(tmp_path, HELP, HELP)]) == 0
+    assert capsys.readouterr().out == "cli: 2 passed, 0 failed\n2 passed, 0 failed\n"
+
+
+def test_a_vector_that_fails_is_named_and_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    wrong = {**HELP, "id": "wrong", "exitCode": 2}
+    broken = {"id": "broken"}
+    assert main(["--golden", vectors(tmp_path, HELP, wrong, broken), "--kind", "cli"]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == "cli: 1 passed, 2 failed\n1 passed, 2 failed\n"
+    assert "cli wrong: exitCode is 0, not 2" in captured.err
+    assert "cli broken: KeyError: 'args'" in captured.err
+
+
+def test_vectors_that_cannot_be_read_fail(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    vectors(tmp_path)
+    (tmp_path / "cli" / "exit-codes.json").write_text("[{")
+    assert main(["--golden", str(tmp_path)]) == 1
+    assert "the vectors cannot be read" in capsys.readouterr().err
+
+
+def test_a_deviation_is_neither_passed_nor_failed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cases(_folder: Path) -> Iterator[Case]:
+        yield Case("one", lambda: None)
+        yield Case("two", lambda: "by rule")
+        yield Case("three", lambda: "by rule")
+
+    monkeypatch.setattr(run, "_cases", lambda _kind: cases)
+    assert main(["--golden", vectors(tmp_path)]) == 0
+    assert capsys.readouterr().out == "cli: 1 passed, 0 failed\ndeviates: 2 (by rule)\n1 passed, 0 failed\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--golden", "{folder}/missing"],
+        ["--golden", "{folder}/empty"],
+        ["--golden", "{folder}/no-vectors"],
+        ["--golden", "{folder}/unknown"],
+        ["--golden", "{folder}/no-vectors", "--kind", "nothing"],
+        ["--golden", "{folder}/no-vectors", "--kind", "case"],
+    ],
+)
+def test_where_there_is_nothing_to_run_the_exit_code_is_2(
+    arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "no-vectors" / "cli").mkdir(parents=True)
+    (tmp_path / "unknown" / "case").mkdir(parents=True)
+    assert main([argument.format(folder=tmp_path) for argument in arguments]) == 2
+    assert capsys.readouterr().err.startswith(("conformance: ", "  cli: "))
+
+
+def test_an_unknown_kind_beside_known_ones_is_not_passed_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "no-such-kind").mkdir()
+    assert main(["--golden", vectors(tmp_path, HELP)]) == 2
+    assert "no-such-kind" in capsys.readouterr().err

@@ -28,7 +28,7 @@ def test_a_directory_whose_vectors_pass(tmp_path: Path, capsys: pytest.CaptureFi
 
 def test_a_vector_that_fails_is_named_and_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     wrong = {**HELP, "id": "wrong", "exitCode": 2}
-    broken = {"id": "broken"}
+    broken: dict[str, object] = {"id": "broken"}
     assert main(["--golden", vectors(tmp_path, HELP, wrong, broken), "--kind", "cli"]) == 1
     captured = capsys.readouterr()
     assert captured.out == "cli: 1 passed, 2 failed\n1 passed, 2 failed\n"

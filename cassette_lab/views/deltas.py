@@ -1,0 +1,240 @@
+"""What got slower and what quicker between two recordings of the same calls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from cassette_lab.errors import ConfigError
+from cassette_lab.views.drawing import Cells, Drawing
+from cassette_lab.views.layout import (
+    BAR_HEIGHT,
+    PLOT_WIDTH,
+    TICKS,
+    Label,
+    bar_columns,
+    beside_labels,
+    chart_of,
+    empty,
+    finish,
+    layered,
+    note_marks,
+    text_rows,
+    time_unit,
+)
+from cassette_lab.views.rows import LONGEST_MS, NO_LABEL, Calls, calls_of, shown, sources_of
+from cassette_lab.views.theme import MINUS, MUTED, QUICKER, SLOWER, TIMES, UNKNOWN, delta_text, duration_text, pad, plural
+
+if TYPE_CHECKING:
+    import altair as alt
+    import pyarrow as pa
+
+DELTA_ROWS: Final = 40
+_IDENTITY: Final = ("parent_key", "parent_context_fingerprint", "request_fingerprint", "occurrence")
+_LABEL_COLUMNS: Final = 24
+
+
+class HasTiming(Protocol):
+    """A cassette diff: its document lists the aligned calls under ``timing``."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The diff's document."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """One aligned call: how long it took in the expected and in the actual recording, in milliseconds."""
+
+    label: str
+    key: str
+    expected_ms: float
+    actual_ms: float
+
+    @property
+    def ms(self) -> float:
+        """Positive when the actual call took longer."""
+        return self.actual_ms - self.expected_ms
+
+    @property
+    def percent(self) -> str:
+        """The difference in percent of the expected duration, from ten times on as a factor; a dash where that is 0."""
+        if self.expected_ms <= 0:
+            return UNKNOWN
+        share = 100 * self.ms / self.expected_ms
+        if share > 999:
+            return f"{TIMES}{self.actual_ms / self.expected_ms:,.0f}" if share < 1e8 else "more"
+        return "±0 %" if abs(share) < 0.5 else f"{share:+,.0f} %".replace("-", MINUS)
+
+
+def timing_deltas(expected: Calls | HasTiming, actual: Calls | None = None, *, max_rows: int = DELTA_ROWS) -> Drawing:
+    """For every call that both recordings have: how much longer (bar to the right) or shorter (left) it took.
+
+    Either a cassette diff, or two recordings (a lab, a ``calls`` table or a path each, of one file). Calls are aligned
+    as the diff does: by parent, parent context, request and occurrence. Of more than ``max_rows`` the largest
+    differences are drawn.
+    """
+    if actual is None:
+        if not hasattr(expected, "to_dict"):
+            raise ConfigError("timing deltas need two recordings, or one cassette diff")
+        document = expected.to_dict()
+        deltas, extra = _from_diff(document), (len(document["removed"]), len(document["added"]))
+    else:
+        deltas, extra = _aligned(_one_file(expected), _one_file(actual))
+    return _drawing(deltas, extra, max_rows)
+
+
+def _from_diff(document: Mapping[str, Any]) -> list[Delta]:
+    return [
+        Delta(
+            _name_in_key(each["actualCallKey"]),
+            shown(each["actualCallKey"]),
+            _ms(each["expectedDurationMs"]),
+            _ms(each["actualDurationMs"]),
+        )
+        for each in document["timing"]
+    ]
+
+
+def _aligned(expected: pa.Table, actual: pa.Table) -> tuple[list[Delta], tuple[int, int]]:
+    columns = [*_IDENTITY, "label", "call_key", "duration_ms", "sequence"]
+    both = expected.select(columns).join(
+        actual.select([*_IDENTITY, "duration_ms"]), list(_IDENTITY), join_type="inner", right_suffix="_actual"
+    )
+    both = both.sort_by("sequence")
+    names = ("label", "call_key", "occurrence", "duration_ms", "duration_ms_actual")
+    deltas = [
+        Delta(shown(label or NO_LABEL) + (f" ~{occurrence}" if occurrence > 1 else ""), shown(key), _ms(before), _ms(after))
+        for label, key, occurrence, before, after in zip(*(both[name].to_pylist() for name in names), strict=True)
+    ]
+    return deltas, (len(expected) - len(deltas), len(actual) - len(deltas))
+
+
+def _one_file(data: Calls | HasTiming) -> pa.Table:
+    table = calls_of(data)
+    files = sources_of(table)
+    if len(files) > 1:
+        raise ConfigError(f"timing deltas compare one file with one file, and here are {len(files)}: load them one by one")
+    return table
+
+
+def _drawing(deltas: Sequence[Delta], extra: tuple[int, int], max_rows: int) -> Drawing:
+    title = f"Timing · {plural(len(deltas), 'call')} in both recordings"
+    drawn = list(deltas)
+    notes = [_balance(deltas)] if deltas else ["no call is in both recordings"]
+    if len(deltas) > max_rows:
+        drawn = sorted(deltas, key=lambda delta: -abs(delta.ms))[:max_rows]
+        rest = abs(drawn[-1].ms)
+        notes.append(f"drawn: the {max_rows} largest differences; the others are at most {duration_text(rest)} apart")
+    removed, added = extra
+    if removed or added:
+        notes.append(f"{plural(removed, 'call')} only in the expected recording, {added:,} only in the actual one")
+    numeric = ("expected", "actual", "difference", "percent")
+    cells = Cells(
+        ("call", *numeric, "call key"),
+        [
+            (
+                each.label,
+                duration_text(each.expected_ms),
+                duration_text(each.actual_ms),
+                delta_text(each.ms),
+                each.percent,
+                each.key,
+            )
+            for each in drawn
+        ],
+        frozenset(numeric),
+    )
+    return Drawing(
+        title,
+        tuple(notes),
+        cells,
+        build=lambda: _chart(drawn, title, notes) if drawn else empty(title),
+        draw_text=lambda columns: _text(drawn, columns),
+    )
+
+
+def _balance(deltas: Sequence[Delta]) -> str:
+    slower, quicker = (sum(sign * each.ms >= 0.05 for each in deltas) for sign in (1, -1))
+    total = sum(each.ms for each in deltas)
+    return f"{slower:,} slower, {quicker:,} quicker, together {delta_text(total)}"
+
+
+def _chart(deltas: Sequence[Delta], title: str, notes: Sequence[str]) -> alt.TopLevelMixin:
+    import altair as alt
+
+    unit = time_unit(max(abs(each.ms) for each in deltas))
+    low, high = min(0.0, *(each.ms for each in deltas)), max(0.0, *(each.ms for each in deltas))
+    margin = max(high - low, 1.0) * 0.3  # room for the words beside the bars
+    low, high = low - (margin if low < 0 else 0), high + margin
+    hair = (high - low) / PLOT_WIDTH
+    rows = [
+        {
+            "row": row,
+            "start": min(each.ms, 0.0) / unit.ms,
+            "end": max(each.ms, 0.0, hair) / unit.ms if each.ms >= 0 else 0.0,
+            "colour": SLOWER if each.ms > 0 else QUICKER if each.ms < 0 else MUTED,
+            "about": f"{each.label} · {duration_text(each.expected_ms)} → {duration_text(each.actual_ms)} · {each.key}",
+            "note": f"{delta_text(each.ms)} ({each.percent})",
+            "slower": each.ms >= 0,
+            "both": f"{duration_text(each.expected_ms)} → {duration_text(each.actual_ms)}",
+        }
+        for row, each in enumerate(deltas)
+    ]
+    axis = alt.Axis(
+        title=f"← quicker · change of duration ({unit.sign}) · slower →",
+        orient="top",
+        titleAnchor="start",
+        tickCount=TICKS,
+        labelExpr="datum.value ? format(datum.value, '+,~f') : '0'",
+    )
+    x = alt.X("start:Q", scale=alt.Scale(domain=[low / unit.ms, high / unit.ms], nice=False), axis=axis)
+    y = alt.Y("row:O", axis=None, scale=alt.Scale(domain=list(range(len(rows)))))
+    bars = chart_of(rows).mark_bar(height=BAR_HEIGHT)
+    zero = chart_of([{"start": 0}]).mark_rule(color=MUTED, strokeWidth=1)
+    right = [{**row, "start": row["end"]} for row in rows if row["slower"]]
+    left = [row for row in rows if not row["slower"]]
+    plot = layered(
+        bars.encode(
+            x=x,
+            x2="end:Q",
+            y=y,
+            fill=alt.Fill("colour:N", scale=None),
+            description="about:N",
+            tooltip=alt.Tooltip("about:N", title="call"),
+        ),
+        zero.encode(x=x),
+        note_marks(right, 6).encode(x=x, y=y, text="note:N"),
+        note_marks(left, -6, "right").encode(x=x, y=y, text="note:N"),
+        note_marks([{**row, "start": high / unit.ms} for row in rows], 8).encode(x=x, y=y, text="both:N"),
+    )
+    return finish(beside_labels(plot, [Label(each.label) for each in deltas]), title, notes)
+
+
+def _text(deltas: Sequence[Delta], columns: int) -> list[str]:
+    labels = [Label(each.label) for each in deltas]
+    notes = [
+        f"{pad(delta_text(each.ms), 9, right=True)} {pad(f'({each.percent})', 9)} "
+        f"{duration_text(each.expected_ms)} → {duration_text(each.actual_ms)}"
+        for each in deltas
+    ]
+    half = (bar_columns(labels, notes, columns) - 1) // 2
+    largest = max([0.05, *(abs(each.ms) for each in deltas)])
+    bars = []
+    for each in deltas:
+        length = round(abs(each.ms) / largest * half)
+        left = pad("█" * length if each.ms < 0 else "", half, right=True)
+        bars.append(f"{left}│{pad('█' * length if each.ms > 0 else '', half)}")
+    return text_rows(labels, bars, notes, columns)
+
+
+def _name_in_key(key: str) -> str:
+    """The readable part of a call key: ``root/audit-5d663a77f142~2`` gives ``audit ~2``."""
+    name, _, occurrence = key.rsplit("/", 1)[-1].rpartition("~")
+    slug = name.rsplit("-", 1)[0] or name
+    return shown(slug if occurrence == "1" else f"{slug} ~{occurrence}")
+
+
+def _ms(value: float) -> float:
+    return min(max(float(value), 0.0), LONGEST_MS)

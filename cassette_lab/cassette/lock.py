@@ -135,7 +135,7 @@ def explain(target: str | Path, owner: Owner) -> str:
     if dead:
         return (
             f"the lock of {who}{since} was left behind, that process is gone; "
-            "`cassette-lab rescue --break-lock` removes it, so does recording in a notebook"
+            "`cassette-lab rescue FILE --break-lock` removes it"
         )
     if dead is None:
         return (

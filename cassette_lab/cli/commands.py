@@ -87,11 +87,14 @@ def rescue(call: Call) -> int:
     owner = read_owner(file)
     if "break_lock" in call.options:
         broken = break_lock(file)
-        say(f"{file}: there is no lock" if broken is None else f"{file}: {words.broken_lock(broken)}")
+        if broken is None:
+            say(f"{file}: there is no lock")
+        else:
+            say(f"{file}: removed the lock of process {broken['pid']}, which is gone")
     elif owner is not None:
         complain(f"{file}: {explain(file, owner)}")
     if out is not None:
-        say(*words.rescued(rescue_file(file, out)))
+        say(rescue_file(file, out).to_sentence())
     return 0
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator
 
 from cassette_lab.cassette.model import Header
 from cassette_lab.jsonio import JsonObject
@@ -52,16 +51,6 @@ def calls(documents: Iterable[JsonObject]) -> Iterator[str]:
     for call in documents:
         outcome = _outcome(call["outcome"], call.get("stopReason"))
         yield f"  {call['sequence']:>6}  {outcome:<14}  {duration_text(call['durationMs']):>11}  {call['callKey']}"
-
-
-def rescued(report: Any) -> list[str]:
-    """What could be kept of a torn file, and what was lost."""
-    return [str(report)]
-
-
-def broken_lock(owner: Mapping[str, Any]) -> str:
-    """The lock that was removed."""
-    return f"removed the lock of process {owner.get('pid')}, which is gone"
 
 
 def number(count: int, noun: str) -> str:

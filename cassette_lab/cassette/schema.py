@@ -153,6 +153,22 @@ def check_content_blocks(value: Any, field: str) -> None:
                 _check_image(block, field, (place, index))
 
 
+def check_request_value(value: Any) -> None:
+    """A request as it is stored in full: closed members, with a prompt of content blocks; else ``SchemaError``."""
+    _closed(value, "request.value", _VALUE)
+    check_content_blocks(value["prompt"], "request.value.prompt")
+    for name in ("label", "persona"):
+        if name in value:
+            _string(value[name], "request.value", name)
+    for name in ("agentOptions", "outputSchema"):
+        if name in value and type(value[name]) is not dict:
+            raise SchemaError(f"request.value.{name}", f"request.value.{name} must be an object, not {kind_of(value[name])}")
+    if "maxDepth" in value:
+        _integer(value["maxDepth"], "request.value.maxDepth", 0)
+    if "toolFilter" in value:
+        check_tool_filter(value["toolFilter"], "request.value.toolFilter")
+
+
 def kind_of(value: Any) -> str:
     """What a JSON value is, for a sentence; never its text."""
     if value is None:
@@ -231,7 +247,7 @@ def check_request(value: Any) -> None:
         _check_metadata(value["metadata"])
     elif storage == "full":
         _closed(value, "request", _FULL_REQUEST)
-        _check_value(value["value"])
+        check_request_value(value["value"])
         _integer(value["redactions"], "request.redactions", 0)
     elif type(value) is not dict:
         raise SchemaError("request", f"request must be an object, not {kind_of(value)}")
@@ -252,21 +268,6 @@ def _check_metadata(value: Any) -> None:
         _integer(value["maxDepth"], "request.metadata.maxDepth", 0)
     if "toolFilter" in value:
         check_tool_filter(value["toolFilter"], "request.metadata.toolFilter")
-
-
-def _check_value(value: Any) -> None:
-    _closed(value, "request.value", _VALUE)
-    check_content_blocks(value["prompt"], "request.value.prompt")
-    for name in ("label", "persona"):
-        if name in value:
-            _string(value[name], "request.value", name)
-    for name in ("agentOptions", "outputSchema"):
-        if name in value and type(value[name]) is not dict:
-            raise SchemaError(f"request.value.{name}", f"request.value.{name} must be an object, not {kind_of(value[name])}")
-    if "maxDepth" in value:
-        _integer(value["maxDepth"], "request.value.maxDepth", 0)
-    if "toolFilter" in value:
-        check_tool_filter(value["toolFilter"], "request.value.toolFilter")
 
 
 def check_tool_filter(value: Any, field: str = "toolFilter") -> None:

@@ -14,6 +14,7 @@ from cassette_lab.errors import FormatError
 BLOCK_BYTES: Final = 1 << 20
 LINE_LIMIT_BYTES: Final = 1 << 29
 """No line may be longer: the format's other readers cannot hold such a text either."""
+CHANGED_WHILE_READ: Final = "the file changed while it was read; read it again when whoever writes it has finished"
 
 
 class Source:
@@ -101,7 +102,7 @@ class Source:
             yield block
         facts = os.fstat(self._descriptor)
         if (facts.st_size, facts.st_mtime_ns) != (self._facts.st_size, self._facts.st_mtime_ns):
-            self.refuse("the file changed while it was read; read it again when whoever writes it has finished")
+            self.refuse(CHANGED_WHILE_READ)
 
 
 def blocks_of(path: Path, size_bytes: int) -> Iterator[bytes]:

@@ -8,23 +8,21 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, Literal, Self, TypeAlias
+from typing import Any, Final, Literal, Self, TypeAlias, get_args
 
 from cassette_lab.cassette.delays import ReplayTiming, check_speed
 from cassette_lab.cassette.matching import DUPLICATE_POLICIES, NESTED_POLICIES, DuplicatePolicy, NestedPolicy
-from cassette_lab.cassette.model import REQUEST_STORAGES, RequestStorage
+from cassette_lab.cassette.model import REQUEST_STORAGES, RequestStorage, iso_now
+from cassette_lab.cassette.writer import Durability
 from cassette_lab.errors import ConfigError
 from cassette_lab.jsonio.text import js_trim
 
 Mode: TypeAlias = Literal["record", "replay"]
 WriteMode: TypeAlias = Literal["create", "truncate", "append", "once"]
-Durability: TypeAlias = Literal["close", "each"]
 
 MODES: Final[tuple[Mode, ...]] = ("record", "replay")
 WRITE_MODES: Final[tuple[WriteMode, ...]] = ("create", "truncate", "append", "once")
-DURABILITIES: Final[tuple[Durability, ...]] = ("close", "each")
 DEFAULT_FILE: Final = ".dsh-cassettes/subagents-{timestamp}-{pid}.cassette.jsonl"
 
 
@@ -114,11 +112,6 @@ def resolve_file(
     return Path(os.path.normpath(Path(Path.cwd() if cwd is None else cwd, text)))
 
 
-def iso_now() -> str:
-    """Now, as ISO-8601 UTC with milliseconds and ``Z``."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
-
-
 _NO_PUNCTUATION = str.maketrans("", "", "-:.")
 _CHOICES: Final[dict[str, tuple[str, ...]]] = {
     "mode": MODES,
@@ -126,7 +119,7 @@ _CHOICES: Final[dict[str, tuple[str, ...]]] = {
     "request_storage": REQUEST_STORAGES,
     "duplicate_policy": DUPLICATE_POLICIES,
     "nested": NESTED_POLICIES,
-    "fsync": DURABILITIES,
+    "fsync": get_args(Durability),
 }
 _FLAGS: Final = ("redact_secrets", "allow_redacted_replay", "assert_consumed", "redact_labels")
 

@@ -25,7 +25,7 @@ _NEVER_RAISED_AGAIN: Final = frozenset(
 
 def error_facts(error: BaseException) -> ErrorFacts:
     """What a cassette keeps of ``error``: its type's name (or ``recorded_name``), ``str(error)``, a string ``code``."""
-    name = _text(error, "recorded_name") or type(error).__name__
+    name = _text(error, "recorded_name") or type(error).__name__ or "Error"
     try:
         message = str(error)
     except Exception:  # noqa: BLE001 - a broken __str__ must not cost the record

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count
@@ -29,11 +30,19 @@ class Progress:
     waited_ms: float = 0.0
     running: dict[int, str] = field(default_factory=dict)
     _numbers: Iterator[int] = field(default_factory=lambda: count(1), repr=False)
+    _waiters: list[asyncio.Future[None]] = field(default_factory=list, repr=False)
 
     @property
     def saved_ms(self) -> float:
         """Milliseconds of work that replay did not have to wait for."""
         return max(0.0, self.recorded_ms - self.waited_ms)
+
+    async def idle(self) -> None:
+        """Return once no call is running."""
+        while self.running:
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiters.append(waiter)
+            await waiter
 
     def start(self, label: str | None) -> int:
         """Count an admitted call; returns its admission number."""
@@ -44,15 +53,23 @@ class Progress:
 
     def finish(self, number: int, kind: OutcomeKind, stop_reason: str | None) -> None:
         """Count the outcome of an admitted call."""
-        self.running.pop(number, None)
         if kind == "result" and stop_reason == COMPLETED:
             self.completed += 1
         elif kind == "result" and stop_reason == ABORTED:
             self.aborted += 1
         else:
             self.failed += 1
+        self._leave(number)
 
     def withdraw(self, number: int) -> None:
         """Take back an admitted call that is to be asked for again."""
-        if self.running.pop(number, None) is not None:
-            self.started -= 1
+        self.started -= 1
+        self._leave(number)
+
+    def _leave(self, number: int) -> None:
+        del self.running[number]
+        if not self.running and self._waiters:
+            waiters, self._waiters = self._waiters, []
+            for waiter in waiters:
+                if not waiter.done():
+                    waiter.set_result(None)

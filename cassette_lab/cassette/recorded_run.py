@@ -1,0 +1,208 @@
+"""One call while it is recorded: it watches the upstream's run, and writes down once how that ended."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from typing import Any, Final, Protocol
+
+from cassette_lab.cassette.failures import abort_facts, error_facts
+from cassette_lab.cassette.model import ErrorFacts, Outcome, OutcomeKind, StoredRequest, Timing, iso_now
+from cassette_lab.cassette.progress import Progress
+from cassette_lab.cassette.redaction import Redactor
+from cassette_lab.cassette.runs import Run, aborted_result, new_run_id
+from cassette_lab.cassette.topology import Reservation
+from cassette_lab.contracts import AbortSignal, SubagentResult, SubagentRun
+from cassette_lab.errors import CassetteLabError, ConfigError, FormatError
+from cassette_lab.jsonio import CanonicalError, JsonObject, detach
+
+
+class Recorder(Protocol):
+    """What a recorded run needs of the provider that records it."""
+
+    progress: Progress
+    redactor: Redactor
+
+    def write(self, call: RecordedRun, timing: Timing, outcome: Outcome) -> None:
+        """Append the line of a call that has ended; ``CassetteLabError`` where it does not get into the file."""
+
+    def ended(self, call: RecordedRun) -> None:
+        """Forget a call that has its outcome."""
+
+
+class RecordedRun(Run):
+    """A call that is being recorded: the run that its caller holds, once it is published."""
+
+    __slots__ = (
+        "_aborted_at_ms",
+        "_admitted",
+        "_disposal",
+        "_dispose_called_at_ms",
+        "_latency_ms",
+        "_number",
+        "_observer",
+        "_provider",
+        "_started_at",
+        "_unwatch",
+        "_upstream_run",
+        "reservation",
+        "sequence",
+        "stored",
+    )
+
+    def __init__(
+        self,
+        provider: Recorder,
+        sequence: int,
+        reservation: Reservation,
+        stored: StoredRequest,
+        number: int,
+        signal: AbortSignal | None,
+    ) -> None:
+        super().__init__(new_run_id("record"))
+        self._disposed = True  # until it is published, nobody has to dispose it
+        self.sequence = sequence
+        self.reservation = reservation
+        self.stored = stored
+        self._provider = provider
+        self._number = number
+        self._latency_ms: float | None = None
+        self._aborted_at_ms: float | None = None
+        self._dispose_called_at_ms: float | None = None
+        self._upstream_run: SubagentRun | None = None
+        self._observer: asyncio.Task[None] | None = None
+        self._disposal: asyncio.Task[None] | None = None
+        self._started_at = iso_now()
+        self._admitted = time.perf_counter()
+        self._unwatch = None if signal is None else signal.on_abort(self._signal_aborted)
+
+    async def dispose(self) -> None:
+        """Stop the upstream's run; returns once that and the record are done. Shared by all who call it."""
+        self._disposed = True
+        if self._disposal is None:
+            if not self.settled:
+                self._dispose_called_at_ms = self._elapsed_ms()
+            self._disposal = asyncio.create_task(self._dispose())
+        await asyncio.shield(self._disposal)
+
+    def publish(self, run: SubagentRun) -> None:
+        """The upstream has started; from here on the caller owns this run."""
+        self._latency_ms = self._elapsed_ms()
+        self._upstream_run = run
+        self._local_agent = run.local_agent
+        self._disposed = False
+        self._observer = asyncio.create_task(self._observe(run))
+
+    def start_failed(self, error: BaseException) -> None:
+        """Record that no run was published. Raises what keeps that out of the file."""
+        failure = self._end_start(error)
+        if failure is not None:
+            raise failure from error
+
+    async def stop(self) -> None:
+        """Dispose the run, where there is one yet."""
+        if self._upstream_run is not None:
+            await self.dispose()
+
+    def give_up(self) -> None:
+        """Record as aborted what has not ended, and look at it no more."""
+        if self._upstream_run is None:
+            self._end_start(asyncio.CancelledError())
+        else:
+            self._end_with_result(aborted_result())
+        if self._observer is not None:
+            self._observer.cancel()
+
+    async def _observe(self, run: SubagentRun) -> None:
+        try:
+            result = await run.result()
+        except _INTERRUPTIONS as error:
+            self._end_with_result(aborted_result())
+            if not isinstance(error, asyncio.CancelledError):
+                raise
+        except BaseException as error:  # noqa: BLE001 - whatever it is, it is how the call ended
+            self._end_with_error("result-error", error_facts(error), error)
+        else:
+            self._end_with_result(result)
+
+    async def _dispose(self) -> None:
+        assert self._upstream_run is not None, "published"  # noqa: S101 - for the type checker
+        try:
+            await self._upstream_run.dispose()
+        finally:
+            if not self.settled:
+                await self._wait()
+
+    def _end_start(self, error: BaseException) -> CassetteLabError | None:
+        if isinstance(error, _INTERRUPTIONS):
+            facts = abort_facts("the call was cancelled while its run was starting")
+        else:
+            facts = error_facts(error)
+        return self._end_with_error("start-error", facts, error)
+
+    def _end_with_result(self, result: Any) -> None:
+        if self.settled:
+            return
+        try:
+            snapshot = detach(_members(result))
+            stored, redactions = self._provider.redactor.result(snapshot)
+            self._provider.write(self, self._timing(), Outcome("result", stored, redactions))
+        except CanonicalError as error:
+            self._refuse_result(str(error), None)
+        except FormatError as error:
+            self._refuse_result(error.message, error.field)
+        except ConfigError as error:
+            self._end_with_error("result-error", error_facts(error), error)
+        else:
+            self._end(SubagentResult.from_json(snapshot), None)
+
+    def _refuse_result(self, reason: str, field: str | None) -> None:
+        refusal = FormatError(f"the result of a call cannot be stored, so it is recorded as an error: {reason}", field=field)
+        self._end_with_error("result-error", error_facts(refusal), refusal)
+
+    def _end_with_error(self, kind: OutcomeKind, facts: ErrorFacts, error: BaseException) -> CassetteLabError | None:
+        """Record the error. What keeps it out of the file is returned, and is then what the run fails with."""
+        if self.settled:
+            return None
+        try:
+            self._provider.write(self, self._timing(), Outcome(kind, error=self._provider.redactor.error(facts)))
+        except CassetteLabError as failure:
+            failure.__cause__ = failure.__cause__ or error
+            self._end(None, failure)
+            return failure
+        self._end(None, error)
+        return None
+
+    def _end(self, result: SubagentResult | None, error: BaseException | None) -> None:
+        if self._unwatch is not None:
+            self._unwatch()
+        if result is None:
+            self._provider.progress.finish(self._number, "result-error", None)
+        else:
+            self._provider.progress.finish(self._number, "result", result.stop_reason)
+        self._settle(result, error)
+        self._provider.ended(self)
+
+    def _timing(self) -> Timing:
+        duration_ms = self._elapsed_ms()
+        latency_ms = duration_ms if self._latency_ms is None else self._latency_ms
+        return Timing(self._started_at, latency_ms, duration_ms, self._aborted_at_ms, self._dispose_called_at_ms)
+
+    def _signal_aborted(self) -> None:
+        self._aborted_at_ms = self._elapsed_ms()
+
+    def _elapsed_ms(self) -> float:
+        return round((time.perf_counter() - self._admitted) * 1000, 3)
+
+
+_INTERRUPTIONS: Final = (asyncio.CancelledError, KeyboardInterrupt, SystemExit, GeneratorExit)
+
+
+def _members(result: Any) -> JsonObject:
+    """The JSON members of whatever the upstream returned."""
+    if isinstance(result, SubagentResult):
+        return result.to_json()
+    if isinstance(result, Mapping):
+        return dict(result)
+    raise CanonicalError(f"it is {type(result).__name__}, not a SubagentResult")

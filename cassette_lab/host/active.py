@@ -1,0 +1,365 @@
+"""The active cassette: what ``record`` and ``replay`` open, what every subagent call of this process goes through.
+
+One cassette at a time. A task that began under a cassette keeps to it (a context variable says so); every other call,
+of later cells and other threads too, goes to the one that is open (one slot for the process). Calls from other threads
+are handed to the thread that opened it. A call through a cassette that is closed never goes live in replay; in record
+it does, with a warning, and ``status().late_calls`` counts it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import threading
+import time
+import warnings
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextvars import ContextVar
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Literal, Self
+
+from cassette_lab.cassette.config import CassetteConfig, Mode, resolve_file
+from cassette_lab.cassette.diagnosis import Diagnosis
+from cassette_lab.cassette.install import CassetteHandle, open_cassette
+from cassette_lab.cassette.player import ReplayProvider
+from cassette_lab.cassette.progress import Progress
+from cassette_lab.cassette.recorder import RecordingProvider
+from cassette_lab.contracts import ROOT_PARENT, AbortController, SubagentRequest, SubagentResult
+from cassette_lab.errors import CassetteLabError, ClosedError, ConfigError
+from cassette_lab.host.ambient import enter_parent
+from cassette_lab.host.driving import drive
+from cassette_lab.host.registry import REGISTRY, SubagentRegistry
+from cassette_lab.host.status import CassetteStatus
+
+SETTLE_TIMEOUT_S: Final = 60.0
+ABORT_GRACE_S: Final = 2.0
+"""How long stopped calls may take to end before they are recorded as aborted as they are."""
+
+_HAND_OVER_S: Final = 10.0
+_LAST_WAIT_S: Final = ABORT_GRACE_S + 1
+_INTERRUPTIONS: Final = (asyncio.CancelledError, KeyboardInterrupt, SystemExit, GeneratorExit)
+
+
+def current_cassette() -> ActiveCassette | None:
+    """The cassette that is open in this process, if any."""
+    return _slot if _slot is not None and _slot.accepts_calls else None
+
+
+def cassette_for_call(label: str) -> ActiveCassette | None:
+    """Where a call labelled ``label`` goes from here; None where it goes live.
+
+    ``ClosedError`` where it belongs to a replay that is over. A recording that is over lets it go live, with a warning.
+    """
+    cassette = _bound.get()
+    if cassette is None:
+        cassette = _slot
+    if cassette is None or cassette.accepts_calls:
+        return cassette
+    cassette.late_call(label)
+    return None
+
+
+class ActiveCassette:
+    """A cassette to enter with ``async with``, or to ``open()`` and ``close()`` around several cells.
+
+    While it is open every subagent call of the process goes through it. Leaving the block waits for the calls that are
+    out, at most ``settle_timeout_s``; what still runs then is stopped, recorded as aborted and named in an error
+    (``STILL_RUNNING``). An exception of the block is raised as it is, and skips the consumption check. An interrupt stops
+    the calls, records them as aborted and closes the file within seconds.
+    """
+
+    def __init__(
+        self, config: CassetteConfig, *, settle_timeout_s: float = SETTLE_TIMEOUT_S, registry: SubagentRegistry = REGISTRY
+    ) -> None:
+        self.config = config
+        self._settle_timeout_s = settle_timeout_s
+        self._registry = registry
+        self._handle: CassetteHandle | None = None
+        self._state: Literal["new", "open", "closed"] = "new"
+        self._pid = os.getpid()
+        self._thread = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._controllers: set[AbortController] = set()
+        self._ending: asyncio.Task[None] | None = None
+        self._interrupted = asyncio.Event()
+        self._opened_at = self._closed_at = 0.0
+        self._consumption = ""
+        self._covered = 0
+        self._late_calls = 0
+        self._unbind: Callable[[], None] | None = None
+
+    @property
+    def handle(self) -> CassetteHandle:
+        """The installed cassette; ``ConfigError`` before it is opened."""
+        if self._handle is None:
+            raise ConfigError("the cassette is not open yet; enter it with `async with`", path=os.fspath(self.config.file))
+        return self._handle
+
+    @property
+    def mode(self) -> Mode:
+        """What it does: ``record`` or ``replay``."""
+        return self.config.mode if self._handle is None else self._handle.mode
+
+    @property
+    def path(self) -> Path:
+        """Where the file is, once it is open."""
+        return resolve_file(self.config.file) if self._handle is None else self._handle.path
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was open and is no more."""
+        return self._state == "closed"
+
+    @property
+    def accepts_calls(self) -> bool:
+        """Whether calls can go through it: it is open, in this process."""
+        return self._state == "open" and self._pid == os.getpid()
+
+    def status(self) -> CassetteStatus:
+        """What has happened so far."""
+        progress = Progress() if self._handle is None else self._handle.stats
+        matcher = self._handle.provider.matcher if self._handle and isinstance(self._handle.provider, ReplayProvider) else None
+        end = self._closed_at or time.monotonic()
+        return CassetteStatus(
+            file=str(self.path),
+            mode=self.mode,
+            closed=self.closed,
+            started=progress.started,
+            running=tuple(progress.running.values()),
+            completed=progress.completed,
+            failed=progress.failed,
+            aborted=progress.aborted,
+            total=progress.started if matcher is None else len(matcher.cassette.interactions),
+            consumed=0 if matcher is None else matcher.consumed,
+            covered=self._covered,
+            recorded_ms=progress.recorded_ms,
+            saved_ms=progress.saved_ms,
+            elapsed_s=end - self._opened_at if self._opened_at else 0.0,
+            consumption=self._consumption,
+            late_calls=self._late_calls,
+        )
+
+    def diagnose(self, request: SubagentRequest) -> Diagnosis:
+        """Replay: what ``request`` would match, or why nothing; changes nothing. ``ConfigError`` for a recording."""
+        provider = self.handle.provider
+        if not isinstance(provider, ReplayProvider):
+            raise ConfigError("only a replay can say what a call would match", path=self.path)
+        return provider.matcher.diagnose(request.to_json(), request.parent or ROOT_PARENT)
+
+    def open(self) -> Self:
+        """Open the file and take the calls of this process from here on. ``ConfigError`` while another one is open."""
+        global _slot  # noqa: PLW0603 - there is one slot, and this is where it is taken
+        with _slot_lock:
+            if self._state != "new":
+                raise ConfigError("a cassette is opened once; make another one with record() or replay()", path=self.path)
+            if _slot is not None and _slot.accepts_calls:
+                raise ConfigError(
+                    f"{_slot.mode} of {_slot.path} is active, and there is one cassette at a time; end that one first",
+                    path=self.path,
+                )
+            self._handle = open_cassette(self.config, self._registry)
+            self._pid = os.getpid()
+            self._thread = threading.get_ident()
+            with contextlib.suppress(RuntimeError):
+                self._loop = asyncio.get_running_loop()
+            self._opened_at = time.monotonic()
+            self._state = "open"
+            _slot = self
+        return self
+
+    def bind(self) -> Callable[[], None]:
+        """Make tasks that start from here on keep to this cassette, also after its end. Returns what undoes it."""
+        token = _bound.set(self)
+        leave_parent = enter_parent(ROOT_PARENT)
+
+        def unbind() -> None:
+            with contextlib.suppress(ValueError):  # in another context there is nothing to undo
+                leave_parent()
+            with contextlib.suppress(ValueError):
+                _bound.reset(token)
+
+        return unbind
+
+    async def call(self, request: SubagentRequest) -> SubagentResult:
+        """Record or replay one call, from any thread of this process."""
+        if threading.get_ident() != self._thread:
+            return await self._hand_over(request)
+        self._loop = asyncio.get_running_loop()
+        return await self._call(request)
+
+    def late_call(self, label: str) -> None:
+        """A call came that this cassette does not take any more: ``ClosedError`` in replay, a warning in record."""
+        why = "is closed" if self._pid == os.getpid() else "belongs to another process"
+        if self.mode == "replay":
+            raise ClosedError(f"the cassette {why}, so the call {label!r} has no answer; it is not made live", path=self.path)
+        self._late_calls += 1
+        warnings.warn(
+            f"{self.path}: the cassette {why}; the call {label!r} is made live, and is missing in the file",
+            RuntimeWarning,
+            stacklevel=4,
+        )
+
+    def interrupt(self) -> None:
+        """Let ``close`` wait no longer for the calls that are out: they are stopped and end as aborted."""
+        self._interrupted.set()
+
+    async def close(self, error: BaseException | None = None) -> None:
+        """End the recording or replay; ``error`` is what the work under it failed with. Shared by all who call it.
+
+        Raises ``CassetteLabError`` (``STILL_RUNNING``) for calls that had to be stopped, ``MismatchError`` for calls that
+        a replay was not asked for, ``FormatError`` for a file that could not be completed.
+        """
+        if self._handle is None or self._state == "closed":
+            self._state = "closed"
+            return
+        if self._ending is None:
+            self._ending = asyncio.create_task(self._end(error))
+        try:
+            await asyncio.shield(self._ending)
+        except asyncio.CancelledError:
+            if not self._ending.done():
+                self.interrupt()
+                await asyncio.wait({self._ending}, timeout=_LAST_WAIT_S)
+            raise
+
+    async def __aenter__(self) -> Self:
+        self.open()
+        self._unbind = self.bind()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._unbind is not None:
+            self._unbind()
+        try:
+            await self.close(error)
+        except CassetteLabError as failure:
+            if error is None:
+                raise
+            error.add_note(f"At the end of the cassette: {failure}")
+
+    def __repr__(self) -> str:
+        return f"<{self.mode} of {self.path}, {self._state}, {self.status().started} calls>"
+
+    async def _call(self, request: SubagentRequest) -> SubagentResult:
+        if not self.accepts_calls:
+            raise ClosedError("the cassette was closed before the call could start", path=self.path)
+        token = None if _bound.get() is self else _bound.set(self)  # what the run starts keeps to this cassette
+        try:
+            return await drive(self.handle.provider, request, self._controllers)
+        finally:
+            if token is not None:
+                _bound.reset(token)
+
+    async def _hand_over(self, request: SubagentRequest) -> SubagentResult:
+        """A call of another thread, made on the event loop of the one that opened the cassette."""
+        taken: Future[None] = Future()
+
+        async def call() -> SubagentResult:
+            if taken.set_running_or_notify_cancel():
+                taken.set_result(None)
+            return await self._call(request)
+
+        loop = self._loop
+        if loop is None or loop.is_closed():
+            raise ClosedError("the event loop that opened the cassette is gone; make the call from its thread", path=self.path)
+        answer = asyncio.run_coroutine_threadsafe(call(), loop)
+        try:
+            async with asyncio.timeout(_HAND_OVER_S):
+                await asyncio.wrap_future(taken)
+        except TimeoutError:
+            answer.cancel()
+            raise ClosedError(
+                f"the thread that opened the cassette has not taken this call for {_HAND_OVER_S:g} s: its event loop is "
+                "blocked or does not run; await the other threads there (asyncio.to_thread) instead of joining them",
+                path=self.path,
+            ) from None
+        return await asyncio.wrap_future(answer)
+
+    async def _end(self, error: BaseException | None) -> None:
+        handle = self.handle
+        interrupted = isinstance(error, _INTERRUPTIONS)
+        stopped: tuple[str, ...] = ()
+        try:
+            if interrupted or not await self._settle():
+                stopped = tuple(handle.stats.running.values())
+                await self._stop_calls()
+            self._leave()
+            skipped = f"skipped: {type(error).__name__} was raised" if error is not None else ""
+            if stopped and not skipped:
+                skipped = "skipped: calls were stopped"
+            await self._finish(skipped)
+            if stopped and not interrupted:
+                raise CassetteLabError(
+                    f"{len(stopped)} calls still ran at the end, were stopped and count as aborted: {', '.join(stopped)}; "
+                    "await them before the end, or raise settle_timeout_s",
+                    code="STILL_RUNNING",
+                    path=self.path,
+                )
+        finally:
+            self._leave()
+            handle.abandon()
+
+    async def _settle(self) -> bool:
+        """Wait for the calls that are out; whether they have ended."""
+        progress = self.handle.stats
+        if not progress.running:
+            return True
+        idle = asyncio.create_task(progress.idle())
+        interrupt = asyncio.create_task(self._interrupted.wait())
+        try:
+            await asyncio.wait({idle, interrupt}, timeout=self._settle_timeout_s, return_when=asyncio.FIRST_COMPLETED)
+            return idle.done()
+        finally:
+            idle.cancel()
+            interrupt.cancel()
+
+    async def _stop_calls(self) -> None:
+        for controller in list(self._controllers):
+            controller.abort("the cassette is closing")
+        provider = self.handle.provider
+        if isinstance(provider, RecordingProvider):
+            await provider.abort(ABORT_GRACE_S)
+        else:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(ABORT_GRACE_S):
+                    await provider.progress.idle()
+
+    async def _finish(self, skipped: str) -> None:
+        """Close the file, or check that a replay was asked for everything; says in ``status`` how that went."""
+        handle = self.handle
+        provider = handle.provider
+        if isinstance(provider, RecordingProvider):
+            await handle.dispose()
+            return
+        handle.abandon()
+        missing = provider.matcher.missing()
+        self._covered = provider.matcher.remaining - len(missing)
+        if skipped:
+            self._consumption = skipped
+        elif not self.config.assert_consumed:
+            self._consumption = "not checked"
+        elif missing:
+            self._consumption = f"{len(missing)} calls were never asked for"
+            handle.assert_consumed()
+        else:
+            self._consumption = "complete"
+
+    def _leave(self) -> None:
+        """Take no more calls, and give the slot back."""
+        global _slot  # noqa: PLW0603 - as in open()
+        with _slot_lock:
+            if self._state == "open":
+                self._state = "closed"
+                self._closed_at = time.monotonic()
+            if _slot is self:
+                _slot = None
+
+
+_bound: Final[ContextVar[ActiveCassette | None]] = ContextVar("cassette_lab_cassette", default=None)
+_slot: ActiveCassette | None = None
+_slot_lock: Final = threading.RLock()

@@ -1,0 +1,64 @@
+"""One call from start to disposal, with whoever waits for it in charge: cancelling the waiter stops the run."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Final
+
+from cassette_lab.contracts import AbortController, SubagentProvider, SubagentRequest, SubagentResult, SubagentRun
+
+CLEAN_UP_S: Final = 2.0
+"""How long a cancelled caller waits for its run to clean up."""
+
+_cleaning: Final[set[asyncio.Task[None]]] = set()  # disposals that nobody waits for any more
+
+
+async def drive(
+    provider: SubagentProvider, request: SubagentRequest, controllers: set[AbortController] | None = None
+) -> SubagentResult:
+    """Start ``request``, wait for its result, dispose the run.
+
+    Cancelling the caller aborts the run, waits at most ``CLEAN_UP_S`` for it to end, and raises ``CancelledError`` again.
+    A request without a signal gets one; while it runs its controller is in ``controllers``.
+    """
+    if request.signal is not None:
+        return await _drive(provider, request, None)
+    controller = AbortController()
+    request = replace(request, signal=controller.signal)
+    if controllers is None:
+        return await _drive(provider, request, controller)
+    controllers.add(controller)
+    try:
+        return await _drive(provider, request, controller)
+    finally:
+        controllers.discard(controller)
+
+
+async def _drive(provider: SubagentProvider, request: SubagentRequest, controller: AbortController | None) -> SubagentResult:
+    run = await provider.start(request)
+    try:
+        result = await run.result()
+    except asyncio.CancelledError as error:
+        if controller is not None:
+            controller.abort(error)
+        await _dispose_within(run, CLEAN_UP_S)
+        raise
+    except BaseException:
+        await run.dispose()
+        raise
+    await run.dispose()
+    return result
+
+
+async def _dispose_within(run: SubagentRun, seconds: float) -> None:
+    task = asyncio.create_task(run.dispose())
+    _cleaning.add(task)
+    task.add_done_callback(_cleaned)
+    await asyncio.wait({task}, timeout=seconds)
+
+
+def _cleaned(task: asyncio.Task[None]) -> None:
+    _cleaning.discard(task)
+    if not task.cancelled():
+        task.exception()  # the caller's own cancellation is what is raised

@@ -1,0 +1,93 @@
+"""The provider ``spawn``: runs ``@subagent`` functions, each call as a task of its own, a child of who called."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from cassette_lab.cassette.runs import Run, aborted_result, new_run_id
+from cassette_lab.contracts import ROOT_PARENT, Capabilities, SubagentRequest, SubagentResult
+from cassette_lab.errors import AbortError, ConfigError
+from cassette_lab.host.ambient import context_of, new_child
+from cassette_lab.host.handlers import FunctionCall, Handler
+from cassette_lab.host.registry import REGISTRY
+
+
+class FunctionProvider:
+    """Runs the functions it knows by their labels; defining a label again replaces its function."""
+
+    def __init__(self, name: str = "spawn") -> None:
+        self.name = name
+        self.capabilities = Capabilities()
+        self.inherits_parent_context = False
+        self._handlers: dict[str, Handler] = {}
+
+    def define(self, handler: Handler) -> None:
+        """Know ``handler`` by its label, from now on."""
+        self._handlers[handler.label] = handler
+
+    async def start(self, request: SubagentRequest) -> FunctionRun:
+        """Call the function of a call made in Python, else the one that the request's label names.
+
+        ``ConfigError`` where there is none, ``AbortError`` for a signal that is aborted, ``IdentityError`` or
+        ``TypeError`` where the request does not fit the function.
+        """
+        if request.signal is not None and request.signal.aborted:
+            raise AbortError("the call was aborted before it started")
+        if isinstance(request, FunctionCall):
+            handler = request.handler
+        elif request.label in self._handlers:
+            handler = self._handlers[request.label]
+        else:
+            known = ", ".join(self._handlers) or "none"
+            raise ConfigError(f"no @subagent is called {request.label!r}; there is {known}", field="label")
+        return FunctionRun(handler, request)
+
+
+class FunctionRun(Run):
+    """A call of an ``@subagent`` function. An abort or a disposal cancels it; it may clean up before it ends."""
+
+    __slots__ = ("_task", "_unwatch")
+
+    def __init__(self, handler: Handler, request: SubagentRequest) -> None:
+        child = new_child(request.parent or ROOT_PARENT)
+        super().__init__(new_run_id("spawn"), child)
+        self._disposed = True  # until the task is there
+        work = handler.run(handler.arguments(request))
+        # Not create_task: a loop's task factory may run the function before its place in the topology is known.
+        self._task = asyncio.Task(
+            work, loop=asyncio.get_running_loop(), name=f"subagent {handler.label}", context=context_of(child)
+        )
+        self._disposed = False
+        self._task.add_done_callback(self._ended)
+        self._unwatch: Callable[[], None] | None = None
+        if request.signal is not None:
+            self._unwatch = request.signal.on_abort(self._cancel)
+
+    async def dispose(self) -> None:
+        """Cancel the function if it still runs, and return once it has ended."""
+        self._disposed = True
+        if not self.settled:
+            self._cancel()
+            await self._wait()
+
+    def _cancel(self) -> None:
+        self._task.cancel("the call was aborted")
+
+    def _ended(self, task: asyncio.Task[SubagentResult]) -> None:
+        if self._unwatch is not None:
+            self._unwatch()
+        error = None if task.cancelled() else task.exception()
+        if task.cancelled() or isinstance(error, (KeyboardInterrupt, SystemExit)):  # those have left through the event loop
+            self._settle(aborted_result())
+        elif error is not None:
+            self._settle(None, error)
+        else:
+            self._settle(task.result())
+
+
+FUNCTIONS: Final = FunctionProvider()
+"""Where ``@subagent`` defines functions."""
+
+REGISTRY.register(FUNCTIONS)

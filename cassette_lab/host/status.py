@@ -1,0 +1,36 @@
+"""What an active cassette says of itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cassette_lab.cassette.config import Mode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CassetteStatus:
+    """What an active cassette has done so far; the last word once it is closed.
+
+    ``running`` are the labels of calls without an outcome. ``completed`` and ``aborted`` count results by stop reason,
+    ``failed`` every other outcome. ``total`` is the number of calls in the file (replay), ``consumed`` of them were
+    asked for, ``covered`` stand below such a call (counted at the end). ``recorded_ms`` is the recorded duration of the
+    replayed calls, ``saved_ms`` what replay did not wait of it. ``consumption`` says how the check at the end went.
+    ``late_calls`` came after the end: a recording with late calls is incomplete.
+    """
+
+    file: str
+    mode: Mode
+    closed: bool
+    started: int
+    running: tuple[str, ...]
+    completed: int
+    failed: int
+    aborted: int
+    total: int
+    consumed: int
+    covered: int
+    recorded_ms: float
+    saved_ms: float
+    elapsed_s: float
+    consumption: str
+    late_calls: int

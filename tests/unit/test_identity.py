@@ -63,6 +63,13 @@ def test_metadata_says_sizes_and_choices_never_contents() -> None:
     }
 
 
+def test_null_members_are_told_in_the_document_of_metadata() -> None:
+    document = RequestIdentity(ask() | {"label": None, "maxDepth": None, "persona": None}).metadata_json()
+    assert document == {
+        "label": None, "maxDepth": None, "promptBlocks": 1, "promptBytes": 37, "hasOutputSchema": False, "hasPersona": True,
+    }  # fmt: skip
+
+
 def test_a_split_surrogate_pair_is_the_character_it_spells() -> None:
     split, joined = ask("\ud83d\ude00", "\ud83d\ude00"), ask("😀", "😀")
     assert request_fingerprint(split) == request_fingerprint(joined)

@@ -241,7 +241,7 @@ def test_what_the_format_leaves_open_passes(path: str, value: Any) -> None:
 
 def test_the_arm_must_be_the_headers() -> None:
     check_interaction(CALL, "metadata")
-    with pytest.raises(SchemaError, match="request.storage is metadata where the header says that requests are stored as full"):
+    with pytest.raises(SchemaError, match=r"request\.storage is metadata where the header says .* full"):
         check_interaction(CALL, "full")
 
 

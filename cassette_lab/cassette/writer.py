@@ -331,6 +331,8 @@ def prepare_target(target: Path) -> None:
             facts = target.stat()
     except FileNotFoundError:
         return
+    except (FileExistsError, NotADirectoryError) as error:
+        raise FormatError("a part of this path is a file, not a folder; name another place", path=target) from error
     except (OSError, ValueError) as error:
         raise FormatError(f"the file cannot be reached ({os_reason(error)})", path=target) from error
     if stat.S_ISDIR(facts.st_mode):

@@ -37,7 +37,7 @@ class RequestIdentity:
     request gives it (``ABSENT`` without one). ``facts`` are the values of its ``RequestMetadata``, in field order.
     """
 
-    __slots__ = ("_nulls", "canonical", "facts", "fingerprint", "label")
+    __slots__ = ("_depth_is_null", "canonical", "facts", "fingerprint", "label")
 
     def __init__(self, members: Mapping[str, Any]) -> None:
         """Snapshot ``members``; ``IdentityError`` where they are not lossless plain JSON or a filter is not closed."""
@@ -53,7 +53,7 @@ class RequestIdentity:
         self.facts: tuple[Any, ...] = _facts(members, prompt_bytes)
         self.fingerprint: str = "sha256:" + hashlib.sha256(self.canonical).hexdigest()
         self.label: Any = self.facts[_LABEL] if "label" in members else ABSENT
-        self._nulls = [name for name in ("label", "maxDepth") if members.get(name, ABSENT) is None]
+        self._depth_is_null = members.get("maxDepth", ABSENT) is None
 
     @property
     def value(self) -> JsonObject:
@@ -68,7 +68,12 @@ class RequestIdentity:
 
     def metadata_json(self) -> JsonObject:
         """The metadata as a diagnosis prints it: also members that are null, which ``metadata`` cannot tell from absent."""
-        return {**self.metadata.to_json(), **dict.fromkeys(self._nulls)}
+        members = self.metadata.to_json()
+        if self.label is None:
+            members["label"] = None
+        if self._depth_is_null:
+            members["maxDepth"] = None
+        return members
 
 
 def normalize_request(members: Mapping[str, Any]) -> JsonObject:

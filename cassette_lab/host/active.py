@@ -225,6 +225,17 @@ class ActiveCassette:
                 await asyncio.wait({self._ending}, timeout=_LAST_WAIT_S)
             raise
 
+    def close_now(self, error: BaseException | None = None) -> None:
+        """``close`` where nothing can be awaited: at once. Calls that are out end as aborted. Raises what ``close`` does."""
+        if self._handle is None or self._state == "closed":
+            self._state = "closed"
+            return
+        stopped = tuple(self._handle.stats.running.values())
+        for controller in list(self._controllers):
+            controller.abort("the cassette is closing")
+        self._leave()
+        self._conclude(error, stopped)
+
     async def __aenter__(self) -> Self:
         self.open()
         self._unbind = self.bind()
@@ -289,17 +300,9 @@ class ActiveCassette:
                 stopped = tuple(handle.stats.running.values())
                 await self._stop_calls()
             self._leave()
-            skipped = f"skipped: {type(error).__name__} was raised" if error is not None else ""
-            if stopped and not skipped:
-                skipped = "skipped: calls were stopped"
-            await self._finish(skipped)
-            if stopped and not interrupted:
-                raise CassetteLabError(
-                    f"{len(stopped)} calls still ran at the end, were stopped and count as aborted: {', '.join(stopped)}; "
-                    "await them before the end, or raise settle_timeout_s",
-                    code="STILL_RUNNING",
-                    path=self.path,
-                )
+            if isinstance(handle.provider, RecordingProvider):
+                await handle.dispose()
+            self._conclude(error, stopped)
         finally:
             self._leave()
             handle.abandon()
@@ -329,14 +332,25 @@ class ActiveCassette:
                 async with asyncio.timeout(ABORT_GRACE_S):
                     await provider.progress.idle()
 
-    async def _finish(self, skipped: str) -> None:
-        """Close the file, or check that a replay was asked for everything; says in ``status`` how that went."""
+    def _conclude(self, error: BaseException | None, stopped: tuple[str, ...]) -> None:
+        """Close, and raise what is left to say: calls that had to be ``stopped``, calls that were not asked for."""
         handle = self.handle
-        provider = handle.provider
-        if isinstance(provider, RecordingProvider):
-            await handle.dispose()
-            return
         handle.abandon()
+        skipped = f"skipped: {type(error).__name__} was raised" if error is not None else ""
+        if stopped and not skipped:
+            skipped = "skipped: calls were stopped"
+        if isinstance(handle.provider, ReplayProvider):
+            self._check_consumption(handle.provider, skipped)
+        if stopped and not isinstance(error, _INTERRUPTIONS):
+            raise CassetteLabError(
+                f"{len(stopped)} calls still ran at the end, were stopped and count as aborted: {', '.join(stopped)}; "
+                "await them before the end, or raise settle_timeout_s",
+                code="STILL_RUNNING",
+                path=self.path,
+            )
+
+    def _check_consumption(self, provider: ReplayProvider, skipped: str) -> None:
+        """Check that a replay was asked for everything; says in ``status`` how that went."""
         missing = provider.matcher.missing()
         self._covered = provider.matcher.remaining - len(missing)
         if skipped:
@@ -345,7 +359,7 @@ class ActiveCassette:
             self._consumption = "not checked"
         elif missing:
             self._consumption = f"{len(missing)} calls were never asked for"
-            handle.assert_consumed()
+            self.handle.assert_consumed()
         else:
             self._consumption = "complete"
 

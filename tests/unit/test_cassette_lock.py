@@ -37,17 +37,15 @@ def process(source: str, *arguments: str) -> subprocess.Popen[str]:
 @pytest.fixture
 def gone() -> int:
     """The pid of a process that has ended."""
-    with process("") as done:
+    with subprocess.Popen(["true"]) as done:
         done.wait(30)
         return done.pid
 
 
 @pytest.fixture
-def sleeper() -> Iterator[subprocess.Popen[str]]:
+def sleeper() -> Iterator[subprocess.Popen[bytes]]:
     """A process that lives until the test is over."""
-    with process("print('up', flush=True)\ninput()") as alive:
-        assert alive.stdout is not None
-        assert alive.stdout.readline() == "up\n"
+    with subprocess.Popen(["sleep", "60"]) as alive:
         yield alive
         alive.kill()
 
@@ -146,10 +144,10 @@ class TestJudging:
     def test_a_process_that_is_gone(self, gone: int) -> None:
         assert owner_is_dead(owner_here(pid=gone)) is True
 
-    def test_a_process_that_runs(self, sleeper: subprocess.Popen[str]) -> None:
+    def test_a_process_that_runs(self, sleeper: subprocess.Popen[bytes]) -> None:
         assert owner_is_dead(owner_here(pid=sleeper.pid)) is False
 
-    def test_a_pid_that_another_process_has_by_now(self, sleeper: subprocess.Popen[str]) -> None:
+    def test_a_pid_that_another_process_has_by_now(self, sleeper: subprocess.Popen[bytes]) -> None:
         system_tells = Path("/proc/self/stat").exists()
         assert owner_is_dead(owner_here(pid=sleeper.pid, processStart=1)) is system_tells
 
@@ -193,7 +191,7 @@ class TestJudging:
 
 
 class TestExplaining:
-    def test_a_living_owner(self, tmp_path: Path, sleeper: subprocess.Popen[str]) -> None:
+    def test_a_living_owner(self, tmp_path: Path, sleeper: subprocess.Popen[bytes]) -> None:
         sentence = explain(tmp_path / "x", owner_here(pid=sleeper.pid, acquiredAt="2020-01-01"))
         assert sentence.startswith(f"process {sleeper.pid} on {socket.gethostname()} is recording into this file since ")
         assert sentence.endswith(" days; wait for it, or name another file")
@@ -236,7 +234,7 @@ class TestBreaking:
         assert broken["pid"] == gone
         assert not folder.exists()
 
-    def test_a_living_owners_lock_stays(self, tmp_path: Path, sleeper: subprocess.Popen[str]) -> None:
+    def test_a_living_owners_lock_stays(self, tmp_path: Path, sleeper: subprocess.Popen[bytes]) -> None:
         folder = marked(tmp_path / "x", owner_here(pid=sleeper.pid))
         with pytest.raises(LockedError, match="is recording into this file") as caught:
             break_lock(tmp_path / "x")
@@ -360,7 +358,7 @@ class TestProcesses:
                 target, inside = Path(sys.argv[1]), Path(sys.argv[1] + ".inside")
                 taken = 0
                 deadline = time.monotonic() + 20
-                while taken < 25 and time.monotonic() < deadline:
+                while taken < 12 and time.monotonic() < deadline:
                     try:
                         lock = WriterLock(target)
                     except LockedError:
@@ -377,7 +375,7 @@ class TestProcesses:
             for _ in range(3)
         ]
         try:
-            assert [taker.communicate(timeout=60)[0] for taker in takers] == ["25\n"] * 3
+            assert [taker.communicate(timeout=60)[0] for taker in takers] == ["12\n"] * 3
         finally:
             for taker in takers:
                 taker.kill()

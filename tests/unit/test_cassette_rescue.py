@@ -165,7 +165,7 @@ orders = st.permutations(range(1, 7)).map(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(orders, st.data())
 def test_it_is_the_longest_prefix_that_reads(
     tmp_path_factory: pytest.TempPathFactory, whole: bytes, data: st.DataObject

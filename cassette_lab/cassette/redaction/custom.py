@@ -30,7 +30,7 @@ class CustomPattern:
             raise ConfigError(f"a redaction pattern of {len(pattern)} characters is too long; {_LONGEST} are allowed")
         try:
             translation = translate(pattern)
-            self._regex = Regex(translation.source, "" if translation.folds else "i")
+            self._regex = Regex(translation.source)
         except (PatternSyntaxError, RegressError) as error:
             raise ConfigError(
                 f"the redaction pattern {show(pattern)} is not a JavaScript regular expression ({error}); correct or remove it"

@@ -7,7 +7,8 @@ and the text prepared (``units``, ``folded``):
   of a private plane, so that half a pair can be matched, ``.`` takes one half, and ``[😀]`` is a class of two.
 - Without the ``u`` flag ``i`` compares characters by their single upper-case letter, and never maps a character beyond
   U+007F to one of ASCII: ``s`` is not U+017F, ``k`` not the Kelvin sign. The engine folds more. So text and pattern are
-  both written in these upper-case letters, and the engine compares exactly.
+  both written in these upper-case letters, and the engine compares exactly. Only a pattern that switches ``i`` off
+  somewhere, by ``(?-i:…)``, needs the text as it is: there each letter becomes a class of all that are compared alike.
 
 Escapes are resolved as Annex B says, because some of them (``\u{3}``, ``\c``, octal ones) the engine reads as in ``u`` mode.
 
@@ -32,7 +33,7 @@ class PatternSyntaxError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Translation:
-    """A pattern for the engine. ``folds``: it is to run over ``folded`` text, exactly; else over ``units``, ignoring case."""
+    """A pattern for the engine, to run without flags over ``folded`` text if it ``folds``, else over ``units``."""
 
     source: str
     folds: bool
@@ -63,7 +64,7 @@ def _canonical(code: int) -> int:
     return ord(upper)
 
 
-class _Table(dict[int, int | str]):
+class _Table(dict[int, int]):
     """What ``str.translate`` puts for a code point, worked out when it is first met."""
 
     def __init__(self, *, fold: bool) -> None:
@@ -71,16 +72,14 @@ class _Table(dict[int, int | str]):
         self._fold = fold
 
     def __missing__(self, code: int) -> int | str:
-        unit: int | str
-        if code > 0xFFFF:
+        if code > 0xFFFF:  # too many to be kept
             high, low = divmod(code - 0x10000, 0x400)
-            unit = chr(_PRIVATE_PLANE + high) + chr(_PRIVATE_PLANE + 0x400 + low)
-        elif code in _SURROGATES:
-            unit = _PRIVATE_PLANE + code - _SURROGATES.start
+            return chr(_PRIVATE_PLANE + high) + chr(_PRIVATE_PLANE + 0x400 + low)
+        if code in _SURROGATES:
+            self[code] = _PRIVATE_PLANE + code - _SURROGATES.start
         else:
-            unit = _canonical(code) if self._fold else code
-        self[code] = unit
-        return unit
+            self[code] = _canonical(code) if self._fold else code
+        return self[code]
 
 
 _UNITS: Final = _Table(fold=False)
@@ -88,14 +87,19 @@ _FOLDED: Final = _Table(fold=True)
 
 
 @functools.cache
-def _folding() -> tuple[tuple[int, int], ...]:
-    """All code units that are compared by another one, with that one."""
-    return tuple((code, upper) for code in range(0x10000) if code not in _SURROGATES and (upper := _canonical(code)) != code)
+def _alike() -> dict[int, tuple[int, ...]]:
+    """The code units that are compared alike, by the letter that they are compared by, where they are more than one."""
+    found: dict[int, list[int]] = {}
+    for code in range(0x10000):
+        if code not in _SURROGATES and (upper := _canonical(code)) != code:
+            found.setdefault(upper, [upper]).append(code)
+    return {upper: tuple(codes) for upper, codes in found.items()}
 
 
 _GROUP: Final = re.compile(r"\(\?(?:[:=!]|<[=!]|([ims]*)(-?)([ims]*):)")
 _GROUP_NAME: Final = re.compile(r"<[^>]*>")
 _QUANTIFIER: Final = re.compile(r"\{[0-9]+(?:,[0-9]*)?\}")
+_QUANTIFIED: Final = re.compile(rf"[*+?]|{_QUANTIFIER.pattern}")
 _HEX: Final = {"x": re.compile("x([0-9a-fA-F]{2})"), "u": re.compile("u([0-9a-fA-F]{4})")}
 _OCTAL: Final = re.compile("[0-3][0-7]{0,2}|[4-7][0-7]?")
 _DIGITS: Final = re.compile("[1-9][0-9]*")
@@ -110,8 +114,9 @@ class _Translator:
         self.units = units
         self.at = 0
         self.groups = 0
-        self.named = False
+        self.named: dict[str, list[int]] = {}
         self.folds = True
+        self.ignores_case = [True]  # by open group
 
     def translate(self) -> Translation:
         self._survey()
@@ -128,12 +133,14 @@ class _Translator:
                 out.append(quantifier[0])
                 self.at = quantifier.end()
             else:
+                if char == ")" and len(self.ignores_case) > 1:
+                    self.ignores_case.pop()
                 out.append(char if char in "^$.|)*+?" else self._literal(ord(char)))
                 self.at += 1
         return Translation("".join(out), self.folds)
 
     def _survey(self) -> None:
-        """Count the groups that capture; see whether any has a name, and whether ``i`` is switched off anywhere."""
+        """Count the groups that capture, know those with a name, see whether ``i`` is switched off anywhere."""
         in_class = False
         at = 0
         while at < len(self.units):
@@ -146,9 +153,12 @@ class _Translator:
                 in_class = True
             elif char == "(":
                 group = _GROUP.match(self.units, at)
-                self.groups += group is None
-                self.named |= group is None and self.units.startswith("(?<", at)
-                self.folds &= group is None or "i" not in (group[3] or "")
+                if group is not None:
+                    self.folds &= "i" not in (group[3] or "")
+                else:
+                    self.groups += 1
+                    if name := _GROUP_NAME.match(self.units, at + 2):
+                        self.named.setdefault(name[0], []).append(self.groups)
             at += 1
 
     def _literal(self, code: int) -> str:
@@ -156,24 +166,28 @@ class _Translator:
             return chr(_PRIVATE_PLANE + code - _SURROGATES.start)
         if self.folds:
             code = _canonical(code)
+        elif self.ignores_case[-1] and (alike := _alike().get(_canonical(code))):
+            return f"[{''.join(map(_member, alike))}]"
         return chr(code) if chr(code).isascii() and chr(code).isalpha() else f"\\u{code:04x}"
 
     def _group(self) -> str:
+        self.ignores_case.append(self.ignores_case[-1])
         group = _GROUP.match(self.units, self.at)
         if group is None:
             self.at += 1
             if not self.units.startswith("?", self.at):
                 return "("
             self.at += 1
-            return f"(?{self._name()}"
+            return f"(?{_joined(self._name())}"
         self.at = group.end()
         added, minus, removed = group.groups()
-        if added is None or not (added or minus):
+        if added is None:
             return group[0]
-        if len(set(added + removed)) != len(added + removed) or not added + removed:
+        if len(set(added + removed)) != len(added + removed) or (minus and not added + removed):
             raise PatternSyntaxError("invalid modifiers of a group")
-        if self.folds:
-            added = added.replace("i", "")
+        if "i" in added + removed:
+            self.ignores_case[-1] = "i" in added
+        added, removed = added.replace("i", ""), removed.replace("i", "")
         return f"(?{added}{'-' if removed else ''}{removed}:"
 
     def _name(self) -> str:
@@ -181,20 +195,30 @@ class _Translator:
         if name is None:
             raise PatternSyntaxError("invalid group")
         self.at = name.end()
-        return name[0].encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        return name[0]
 
     def _escape(self) -> str:
         char = self.units[self.at + 1 : self.at + 2]
         if char in _CLASS_ESCAPES or char in ("b", "B"):
             self.at += 2
+            if char in ("b", "B") and _QUANTIFIED.match(self.units, self.at):  # which the engine would let pass
+                raise PatternSyntaxError("nothing to repeat")
             return f"\\{char}"
         if char == "k" and self.named:
             self.at += 2
-            return f"\\k{self._name()}"
+            name = self._name()
+            groups = self.named.get(name, ())
+            if len(groups) > 1:  # of groups in different alternatives at most one has matched, and the others stand for nothing
+                return self._reference("".join(f"\\{group}" for group in groups))
+            return self._reference(f"\\k{_joined(name)}")
         if (digits := _DIGITS.match(self.units, self.at + 1)) and len(digits[0]) < 6 and int(digits[0]) <= self.groups:
             self.at = digits.end()
-            return f"\\{digits[0]}"
+            return self._reference(f"\\{digits[0]}")
         return self._literal(self._character_escape())
+
+    def _reference(self, reference: str) -> str:
+        ignore_case = "i" if not self.folds and self.ignores_case[-1] else ""
+        return f"(?{ignore_case}:{reference})"
 
     def _character_escape(self, *, in_class: bool = False) -> int:
         """The code of an escape that stands for one character; goes behind it."""
@@ -243,8 +267,8 @@ class _Translator:
             if last is not first:
                 ranges.append((0x2D, 0x2D))
         self.at += 1
-        if self.folds:
-            ranges += [(upper, upper) for upper in _upper_letters(ranges)]
+        if self.folds or self.ignores_case[-1]:
+            ranges += [(code, code) for upper in _upper_letters(ranges) for code in _alike()[upper]]
         return begin + "".join(escapes) + "".join(_range(first, last) for first, last in ranges) + "]"
 
     def _class_atom(self) -> int | str:
@@ -265,14 +289,19 @@ class _Translator:
 
 
 def _upper_letters(ranges: list[tuple[int, int]]) -> set[int]:
-    """The letters by which members of the ranges are compared, where they are not members' own."""
+    """The letters by which members of the ranges are compared, where others are compared alike."""
     found: set[int] = set()
     for first, last in ranges:
         if last - first < 0x100:
-            found |= {upper for code in range(first, last + 1) if (upper := _canonical(code)) != code}
+            found |= {upper for code in range(first, last + 1) if (upper := _canonical(code)) in _alike()}
         else:
-            found |= {upper for code, upper in _folding() if first <= code <= last}
+            found |= {upper for upper, alike in _alike().items() if any(first <= code <= last for code in alike)}
     return found
+
+
+def _joined(name: str) -> str:
+    """A group's name with its surrogate pairs as characters again."""
+    return name.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def _range(first: int, last: int) -> str:

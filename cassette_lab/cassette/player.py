@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from typing import Final
 
 from cassette_lab.cassette.delays import Delay, ReplayTiming, Timer, check_speed, loop_timer, replay_delays
 from cassette_lab.cassette.failures import recorded_error
@@ -17,12 +16,10 @@ from cassette_lab.cassette.identity import RequestIdentity
 from cassette_lab.cassette.matching import DuplicatePolicy, Matcher, NestedPolicy
 from cassette_lab.cassette.model import Cassette, Interaction
 from cassette_lab.cassette.progress import Progress
-from cassette_lab.cassette.runs import Run, aborted_result, new_run_id
+from cassette_lab.cassette.runs import Run, Turns, aborted_result, new_run_id
 from cassette_lab.contracts import ROOT_PARENT, AbortSignal, Capabilities, SubagentRequest, SubagentResult
 from cassette_lab.errors import AbortError, ClosedError
 from cassette_lab.jsonio import detach
-
-_GIVE_WAY_S: Final = 0.005
 
 
 class ReplayProvider:
@@ -55,7 +52,7 @@ class ReplayProvider:
         self._speed = speed
         self._timer = timer
         self._closed = False
-        self._gave_way = time.perf_counter()
+        self._turns = Turns()
 
     async def start(self, request: SubagentRequest) -> Run:
         """The recorded run that answers ``request``.
@@ -78,9 +75,8 @@ class ReplayProvider:
                 raise _start_aborted()
             if start_ms > 0:
                 await self._wait(start_ms, signal)
-            elif time.perf_counter() - self._gave_way > _GIVE_WAY_S:  # a long row of instant calls leaves others a turn
-                await asyncio.sleep(0)
-                self._gave_way = time.perf_counter()
+            else:
+                await self._turns.give()
             published = True
         finally:
             if not published:

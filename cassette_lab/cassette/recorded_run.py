@@ -39,8 +39,10 @@ class RecordedRun(Run):
         "_admitted",
         "_disposal",
         "_dispose_called_at_ms",
+        "_disposer",
         "_latency_ms",
         "_number",
+        "_observation",
         "_observer",
         "_provider",
         "_started_at",
@@ -71,20 +73,32 @@ class RecordedRun(Run):
         self._aborted_at_ms: float | None = None
         self._dispose_called_at_ms: float | None = None
         self._upstream_run: SubagentRun | None = None
+        self._observation: asyncio.Handle | None = None
         self._observer: asyncio.Task[None] | None = None
-        self._disposal: asyncio.Task[None] | None = None
+        self._disposal: asyncio.Future[None] | None = None
+        self._disposer: asyncio.Task[None] | None = None
         self._started_at = iso_now()
         self._admitted = time.perf_counter()
         self._unwatch = None if signal is None else signal.on_abort(self._signal_aborted)
 
+    async def result(self) -> SubagentResult:
+        """The upstream's result, once it is recorded; raises what the run failed with."""
+        if not self.settled and self._observation is not None:
+            self._observation.cancel()
+            self._observation = None
+            await self._observe_for_caller()
+        return await super().result()
+
     async def dispose(self) -> None:
         """Stop the upstream's run; returns once that and the record are done. Shared by all who call it."""
         self._disposed = True
-        if self._disposal is None:
-            if not self.settled:
-                self._dispose_called_at_ms = self._elapsed_ms()
-            self._disposal = asyncio.create_task(self._dispose())
-        await asyncio.shield(self._disposal)
+        if self._disposal is not None:
+            await asyncio.shield(self._disposal)
+            return
+        if not self.settled:
+            self._dispose_called_at_ms = self._elapsed_ms()
+        self._disposal = asyncio.get_running_loop().create_future()
+        await self._dispose(self._disposal)
 
     def publish(self, run: SubagentRun) -> None:
         """The upstream has started; from here on the caller owns this run."""
@@ -92,7 +106,8 @@ class RecordedRun(Run):
         self._upstream_run = run
         self._local_agent = run.local_agent
         self._disposed = False
-        self._observer = asyncio.create_task(self._observe(run))
+        # A caller that asks for the result at once waits for the upstream itself, else a task does.
+        self._observation = asyncio.get_running_loop().call_soon(self._observe_in_task)
 
     def start_failed(self, error: BaseException) -> None:
         """Record that no run was published. Raises what keeps that out of the file."""
@@ -111,28 +126,64 @@ class RecordedRun(Run):
             self._end_start(asyncio.CancelledError())
         else:
             self._end_with_result(aborted_result())
+        if self._observation is not None:
+            self._observation.cancel()
         if self._observer is not None:
             self._observer.cancel()
 
-    async def _observe(self, run: SubagentRun) -> None:
+    def _observe_in_task(self) -> None:
+        self._observation = None
+        self._observer = asyncio.create_task(self._observe())
+
+    async def _observe_for_caller(self) -> None:
+        """Observe in the caller's task. A caller that is cancelled leaves the upstream's run to a task."""
+        task = asyncio.current_task()
+        cancellations = task.cancelling() if task is not None else 0
+        assert self._upstream_run is not None, "published"  # noqa: S101 - for the type checker
         try:
-            result = await run.result()
-        except _INTERRUPTIONS as error:
-            self._end_with_result(aborted_result())
-            if not isinstance(error, asyncio.CancelledError):
+            result = await self._upstream_run.result()
+        except BaseException as error:
+            if task is not None and task.cancelling() > cancellations and isinstance(error, asyncio.CancelledError):
+                self._observe_in_task()
                 raise
-        except BaseException as error:  # noqa: BLE001 - whatever it is, it is how the call ended
-            self._end_with_error("result-error", error_facts(error), error)
+            self._end_with(error)
         else:
             self._end_with_result(result)
 
-    async def _dispose(self) -> None:
+    async def _observe(self) -> None:
+        assert self._upstream_run is not None, "published"  # noqa: S101 - for the type checker
+        try:
+            result = await self._upstream_run.result()
+        except BaseException as error:  # noqa: BLE001 - whatever it is, it is how the call ended
+            self._end_with(error)
+        else:
+            self._end_with_result(result)
+
+    async def _dispose(self, done: asyncio.Future[None]) -> None:
+        """Dispose the upstream's run and wait for the record; ``done`` says so to those who share this."""
         assert self._upstream_run is not None, "published"  # noqa: S101 - for the type checker
         try:
             await self._upstream_run.dispose()
-        finally:
             if not self.settled:
                 await self._wait()
+        except asyncio.CancelledError:  # the caller gives up; the others, and the record, do not
+            self._disposer = asyncio.create_task(self._dispose(done))
+            raise
+        except BaseException as error:
+            done.set_exception(error)
+            done.exception()  # it is raised here; nobody else needs to look at it
+            raise
+        done.set_result(None)
+
+    def _end_with(self, error: BaseException) -> None:
+        """The upstream's result raised ``error``. Interrupts go on their way once the call is recorded as aborted."""
+        if isinstance(error, asyncio.CancelledError):
+            self._end_with_result(aborted_result())
+        elif isinstance(error, _INTERRUPTIONS):
+            self._end_with_result(aborted_result())
+            raise error
+        else:
+            self._end_with_error("result-error", error_facts(error), error)
 
     def _end_start(self, error: BaseException) -> CassetteLabError | None:
         if isinstance(error, _INTERRUPTIONS):

@@ -16,7 +16,7 @@ from cassette_lab.cassette.model import Interaction, Outcome, RequestMetadata, S
 from cassette_lab.cassette.progress import Progress
 from cassette_lab.cassette.recorded_run import RecordedRun
 from cassette_lab.cassette.redaction import Redactor
-from cassette_lab.cassette.runs import Run
+from cassette_lab.cassette.runs import Run, Turns
 from cassette_lab.cassette.schema import SchemaError, check_request
 from cassette_lab.cassette.topology import TopologyTracker, label_text
 from cassette_lab.cassette.writer import CassetteWriter
@@ -52,6 +52,7 @@ class RecordingProvider:
         self._topology = TopologyTracker(self.inherits_parent_context, writer.existing)
         self._sequence = writer.next_sequence - 1
         self._calls: dict[int, RecordedRun] = {}
+        self._turns = Turns()
         self._closing = False
         self._closed = False
         self._kept_back: list[Interaction] = []
@@ -63,6 +64,7 @@ class RecordingProvider:
         to be stored), ``AmbiguityError`` (no place), ``ConfigError`` (a redaction pattern that hits a protected member).
         Afterwards whatever the upstream's start raises, once it is recorded.
         """
+        await self._turns.give()
         if self._closing:
             raise ClosedError("the cassette is being closed and takes no more calls", path=self._writer.path)
         upstream = self._providers.get(self._upstream)
@@ -181,9 +183,10 @@ class RecordingProvider:
             value, redactions = self.redactor.request(identity.value)
             stored = StoredRequest(value=value, redactions=redactions)
         else:
-            label_text(identity)
             metadata = identity.metadata
             stored = StoredRequest(metadata=self._without_secrets(metadata) if self._redact_labels else metadata)
+            if metadata.max_depth is None:  # the one member of metadata that an identity does not check
+                return stored
         try:
             check_request(stored.to_json())
         except SchemaError as error:

@@ -90,6 +90,8 @@ BODIES: Final = pa.schema(
 )
 """What the calls said: only where it was asked for."""
 
+_VOCABULARIES: Final[dict[str, Sequence[str]]] = {"outcome_kind": OUTCOME_KINDS, "stop_reason": STOP_REASON_CATEGORIES}
+
 RawTexts: TypeAlias = Mapping[str, Mapping[int, Any]]
 """Values that Arrow cannot hold as they are (lone surrogates): column name, then row number, then text or texts."""
 
@@ -152,6 +154,10 @@ def interactions_batch(interactions: Sequence[Interaction], *, bodies: bool = Fa
     arrays = []
     for each in calls_schema(bodies=bodies):
         values = [row.get(each.name) for row in rows]
+        if each.name in _VOCABULARIES:
+            words = _VOCABULARIES[each.name]
+            arrays.append(word_array([None if word is None else words.index(word) for word in values], words))
+            continue
         try:
             arrays.append(pa.array(values, each.type))
         except UnicodeEncodeError:
@@ -159,6 +165,11 @@ def interactions_batch(interactions: Sequence[Interaction], *, bodies: bool = Fa
             raw_texts[each.name] = {row: value for row, value in enumerate(values) if value != shown[row]}
             arrays.append(pa.array(shown, each.type))
     return pa.RecordBatch.from_arrays(arrays, schema=calls_schema(bodies=bodies)), raw_texts
+
+
+def word_array(values: Any, vocabulary: Sequence[str], mask: Any = None) -> pa.DictionaryArray:
+    """A column of a bounded vocabulary from indices into it; always with the whole vocabulary, so that parts join."""
+    return pa.DictionaryArray.from_arrays(pa.array(values, pa.int8(), mask=mask), pa.array(vocabulary, pa.string()))
 
 
 def call_depth(parent_key: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
@@ -174,7 +185,7 @@ def time_ms(text: str) -> int | None:
 
 def _row(interaction: Interaction, *, bodies: bool) -> dict[str, Any]:
     timing, outcome, request = interaction.timing, interaction.outcome, interaction.request
-    metadata = request.metadata if request.metadata is not None else request_metadata(request.value)
+    metadata = request.metadata if request.metadata is not None else request_metadata(request.value or {})
     tools = metadata.tool_filter or {}
     row: dict[str, Any] = {
         "sequence": interaction.sequence,

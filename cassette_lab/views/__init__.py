@@ -5,7 +5,8 @@ from __future__ import annotations
 from cassette_lab.views.deltas import timing_deltas
 from cassette_lab.views.drawing import Drawing
 from cassette_lab.views.outcomes import stop_reasons
+from cassette_lab.views.report import report
 from cassette_lab.views.timelines import timeline
 from cassette_lab.views.topologies import topology
 
-__all__ = ["Drawing", "stop_reasons", "timeline", "timing_deltas", "topology"]
+__all__ = ["Drawing", "report", "stop_reasons", "timeline", "timing_deltas", "topology"]

@@ -72,7 +72,11 @@ def bars_chart(
         for segment in bar.segments
         if segment.end > segment.start or len(bar.segments) == 1
     ]
-    marks = [{**mark, "row": line, "start": mark["start"] / per_unit} for line, bar in enumerate(bars) for mark in _marks(bar)]
+    marks = [
+        {**mark, "row": line, "start": mark["start"] / per_unit}
+        for line, bar in enumerate(bars)
+        for mark in _marks(bar, longest / PLOT_WIDTH)
+    ]
     x = alt.X("start:Q", scale=alt.Scale(domain=[0, longest / per_unit], nice=False), axis=axis)
     y = alt.Y("row:O", axis=None, scale=alt.Scale(domain=list(range(len(bars)))))
     ink = {
@@ -129,10 +133,11 @@ def _piece(line: int, segment: Segment, hair: float, per_unit: float) -> dict[st
     }
 
 
-def _marks(bar: Bar) -> list[dict[str, Any]]:
+def _marks(bar: Bar, pixel: float) -> list[dict[str, Any]]:
     marks: list[dict[str, Any]] = []
-    if bar.ended is not None and bar.ended.end != "plain":
-        notch = bar.ended.end == "notch"
+    notch = bar.ended is not None and bar.ended.end == "notch"
+    too_short = notch and bar.end - bar.segments[-1].start < 14 * pixel  # a notch would leave nothing of it
+    if bar.ended is not None and bar.ended.end != "plain" and not too_short:
         ink = {"fill": PAPER, "stroke": "transparent"} if notch else {"fill": "transparent", "stroke": bar.ended.colour}
         marks.append({"start": bar.end, "shape": _ENDS[bar.ended.end], "size": 90, "line": 2.5, **ink})
     for at, filled in bar.triangles:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from cassette_lab.errors import ConfigError
 from cassette_lab.views.drawing import Cells, Drawing
@@ -23,7 +23,7 @@ from cassette_lab.views.layout import (
     text_rows,
     time_unit,
 )
-from cassette_lab.views.rows import LONGEST_MS, NO_LABEL, Calls, calls_of, shown, sources_of
+from cassette_lab.views.rows import LONGEST_MS, NO_LABEL, Calls, HasCalls, calls_of, shown, sources_of
 from cassette_lab.views.theme import MINUS, MUTED, QUICKER, SLOWER, TIMES, UNKNOWN, delta_text, duration_text, pad, plural
 
 if TYPE_CHECKING:
@@ -32,14 +32,19 @@ if TYPE_CHECKING:
 
 DELTA_ROWS: Final = 40
 _IDENTITY: Final = ("parent_key", "parent_context_fingerprint", "request_fingerprint", "occurrence")
-_LABEL_COLUMNS: Final = 24
 
 
-class HasTiming(Protocol):
-    """A cassette diff: its document lists the aligned calls under ``timing``."""
+class HasSides(Protocol):
+    """A cassette diff: two recordings, each with a ``calls`` table."""
 
-    def to_dict(self) -> dict[str, Any]:
-        """The diff's document."""
+    @property
+    def expected(self) -> HasCalls:
+        """The recording that is compared with."""
+        ...
+
+    @property
+    def actual(self) -> HasCalls:
+        """The recording that is judged."""
         ...
 
 
@@ -68,33 +73,21 @@ class Delta:
         return "±0 %" if abs(share) < 0.5 else f"{share:+,.0f} %".replace("-", MINUS)
 
 
-def timing_deltas(expected: Calls | HasTiming, actual: Calls | None = None, *, max_rows: int = DELTA_ROWS) -> Drawing:
+def timing_deltas(expected: Calls | HasSides, actual: Calls | None = None, *, max_rows: int = DELTA_ROWS) -> Drawing:
     """For every call that both recordings have: how much longer (bar to the right) or shorter (left) it took.
 
     Either a cassette diff, or two recordings (a lab, a ``calls`` table or a path each, of one file). Calls are aligned
     as the diff does: by parent, parent context, request and occurrence. Of more than ``max_rows`` the largest
     differences are drawn.
     """
-    if actual is None:
-        if not hasattr(expected, "to_dict"):
-            raise ConfigError("timing deltas need two recordings, or one cassette diff")
-        document = expected.to_dict()
-        deltas, extra = _from_diff(document), (len(document["removed"]), len(document["added"]))
+    if actual is not None:
+        before, after = cast("Calls", expected), actual
+    elif hasattr(expected, "expected") and hasattr(expected, "actual"):
+        before, after = expected.expected, expected.actual
     else:
-        deltas, extra = _aligned(_one_file(expected), _one_file(actual))
+        raise ConfigError("timing deltas need two recordings, or one cassette diff")
+    deltas, extra = _aligned(_one_file(before), _one_file(after))
     return _drawing(deltas, extra, max_rows)
-
-
-def _from_diff(document: Mapping[str, Any]) -> list[Delta]:
-    return [
-        Delta(
-            _name_in_key(each["actualCallKey"]),
-            shown(each["actualCallKey"]),
-            _ms(each["expectedDurationMs"]),
-            _ms(each["actualDurationMs"]),
-        )
-        for each in document["timing"]
-    ]
 
 
 def _aligned(expected: pa.Table, actual: pa.Table) -> tuple[list[Delta], tuple[int, int]]:
@@ -111,7 +104,7 @@ def _aligned(expected: pa.Table, actual: pa.Table) -> tuple[list[Delta], tuple[i
     return deltas, (len(expected) - len(deltas), len(actual) - len(deltas))
 
 
-def _one_file(data: Calls | HasTiming) -> pa.Table:
+def _one_file(data: Calls) -> pa.Table:
     table = calls_of(data)
     files = sources_of(table)
     if len(files) > 1:
@@ -166,7 +159,7 @@ def _chart(deltas: Sequence[Delta], title: str, notes: Sequence[str]) -> alt.Top
 
     unit = time_unit(max(abs(each.ms) for each in deltas))
     low, high = min(0.0, *(each.ms for each in deltas)), max(0.0, *(each.ms for each in deltas))
-    margin = max(high - low, 1.0) * 0.3  # room for the words beside the bars
+    margin = max(high - low, 1.0) * 0.4  # room for the words beside the bars
     low, high = low - (margin if low < 0 else 0), high + margin
     hair = (high - low) / PLOT_WIDTH
     rows = [
@@ -227,13 +220,6 @@ def _text(deltas: Sequence[Delta], columns: int) -> list[str]:
         left = pad("█" * length if each.ms < 0 else "", half, right=True)
         bars.append(f"{left}│{pad('█' * length if each.ms > 0 else '', half)}")
     return text_rows(labels, bars, notes, columns)
-
-
-def _name_in_key(key: str) -> str:
-    """The readable part of a call key: ``root/audit-5d663a77f142~2`` gives ``audit ~2``."""
-    name, _, occurrence = key.rsplit("/", 1)[-1].rpartition("~")
-    slug = name.rsplit("-", 1)[0] or name
-    return shown(slug if occurrence == "1" else f"{slug} ~{occurrence}")
 
 
 def _ms(value: float) -> float:

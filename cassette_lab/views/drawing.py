@@ -82,7 +82,14 @@ class Drawing:
         """The picture as SVG: light colours, no script, nothing loaded; pointing at a bar shows its full text."""
         import vl_convert
 
-        return _finished(vl_convert.vegalite_to_svg(self.chart.to_dict(), vl_version=GRAMMAR), self.description)
+        return _finished(vl_convert.vegalite_to_svg(self.grammar(), vl_version=GRAMMAR), self.description)
+
+    def grammar(self) -> dict[str, Any]:
+        """The chart as Vega-Lite with its data inside, whatever theme or data transformer is enabled for other charts."""
+        import altair as alt
+
+        with alt.data_transformers.enable("default", max_rows=None), alt.theme.enable("default"):
+            return dict(self.chart.to_dict())
 
     def png(self, scale: float = 2.0) -> bytes:
         """The picture as PNG on a light ground, ``scale`` pixels per unit."""
@@ -124,7 +131,7 @@ class Drawing:
             case ".txt":
                 path.write_text(self.text() + "\n", encoding="utf-8")
             case ".json":
-                path.write_text(json.dumps(self.chart.to_dict(), indent=1), encoding="utf-8")
+                path.write_text(json.dumps(self.grammar(), indent=1), encoding="utf-8")
             case other:
                 raise ConfigError(f"a chart is saved as .svg, .png, .html, .txt or .json, not as {other or path.name}")
         return path

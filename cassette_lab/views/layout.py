@@ -58,10 +58,11 @@ def time_axis(title: str, unit: TimeUnit) -> alt.Axis:
 
 
 def chart_of(values: Iterable[dict[str, Any]]) -> alt.Chart:
-    """A chart of these rows, inlined."""
+    """A chart of these rows, given as a table: inlined rows would be copied at every step of building the chart."""
     import altair as alt
+    import pyarrow as pa
 
-    return alt.Chart(alt.Data(values=list(values)))  # type: ignore[no-untyped-call]
+    return alt.Chart(pa.Table.from_pylist(list(values)))
 
 
 def layered(*charts: alt.Chart | alt.LayerChart) -> alt.LayerChart:

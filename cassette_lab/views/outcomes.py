@@ -9,7 +9,7 @@ from cassette_lab.errors import ConfigError
 from cassette_lab.views.bars import Bar, Segment, bars_chart, bars_text
 from cassette_lab.views.drawing import Cells, Drawing
 from cassette_lab.views.layout import TICKS, Label, empty
-from cassette_lab.views.rows import Calls, calls_of, category_numbers, ranked, shown, title_of
+from cassette_lab.views.rows import Calls, calls_of, category_numbers, ranked, shown, source_text, title_of
 from cassette_lab.views.theme import CATEGORIES, TIMES, Category, percent_text, plural
 
 if TYPE_CHECKING:
@@ -36,6 +36,8 @@ def stop_reasons(data: Calls, *, by: Literal["label", "model", "file"] | None = 
     if by is None:
         return _drawing(title_of("Stop reasons", table), [], _by_category(table, numbers), _category_cells(table, numbers))
     names, group = ranked(table, _COLUMNS[by], f"(no {by})")
+    if by == "file":
+        names = [source_text(name) for name in names]
     counts = _counts(group, numbers, len(names))
     merged = len(names) - GROUP_ROWS
     notes = []

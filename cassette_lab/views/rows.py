@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from os import PathLike
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from cassette_lab.jsonio.text import show
@@ -57,8 +58,17 @@ def sources_of(table: pa.Table) -> list[str]:
 def title_of(what: str, table: pa.Table) -> str:
     """A chart's title: what it shows, of which file (or how many), and how many calls there are."""
     files = sources_of(table)
-    where = "" if not any(files) else shown(files[0]) if len(files) == 1 else plural(len(files), "file")
+    where = "" if not any(files) else source_text(files[0]) if len(files) == 1 else plural(len(files), "file")
     return " · ".join(part for part in (what, where, plural(len(table), "call")) if part)
+
+
+def source_text(source: str | None) -> str:
+    """A file's name without the folders of this machine: an absolute one from the working directory, or its last part."""
+    path = PurePath(source or "")
+    if path.is_absolute():
+        here = Path.cwd()
+        path = path.relative_to(here) if path.is_relative_to(here) else PurePath(path.name)
+    return shown(path.as_posix()) if source else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +114,7 @@ def tree_rows(table: pa.Table) -> list[Row]:
         category = category_of(columns["outcome_kind"][position], columns["stop_reason"][position])
         rows.append(
             Row(
-                source=shown(columns["source"][position] or ""),
+                source=source_text(columns["source"][position]),
                 key=shown(columns["call_key"][position]),
                 label=shown(columns["label"][position]) if columns["label"][position] else NO_LABEL,
                 depth=depth,

@@ -175,7 +175,7 @@ STYLE: Final = (
     + "".join(f"--clab-{name}:var(--clab-page-{name},var({lab},var({code},{colour})));" for name, colour, lab, code in _SWAPS)
     + "color:var(--clab-ink);font-family:var(--jp-ui-font-family,system-ui,sans-serif);font-size:13px;line-height:1.5;"
     "font-variant-numeric:tabular-nums;margin:0}"
-    ".clab svg{max-width:100%;height:auto;display:block}.clab-still{display:none}"
+    ".clab svg{max-width:100%;height:auto;display:block;overflow:visible}.clab-still{display:none}"
     + "".join(
         f'.clab svg [fill="{colour}"]{{fill:var(--clab-{name})}}.clab svg [stroke="{colour}"]{{stroke:var(--clab-{name})}}'
         for name, colour, _, _ in _SWAPS

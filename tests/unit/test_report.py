@@ -1,0 +1,194 @@
+import re
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from cassette_lab.cassette.columns import BODIES
+from cassette_lab.errors import ConfigError
+from cassette_lab.views import report, timing_deltas
+from tests.unit.views_samples import NOON, audit, call, every_outcome, many, table
+
+HOSTILE = "</title><script>alert(1)</script><img src=x onerror=alert(1)>\u202e"
+
+
+def problems(*rows: tuple[str, int | None, str, str]) -> pa.Table:
+    names = ("source", "line", "code", "message")
+    return pa.Table.from_pylist(
+        [dict(zip(names, row, strict=True)) for row in rows],
+        schema=pa.schema([("source", pa.string()), ("line", pa.int64()), ("code", pa.string()), ("message", pa.string())]),
+    )
+
+
+@dataclass
+class Files:
+    """What a lab gives a report."""
+
+    calls: pa.Table = field(default_factory=audit)
+    cassettes: pa.Table = field(
+        default_factory=lambda: pa.table(
+            {
+                "source": ["runs/audit.cassette.jsonl"],
+                "created_at": pa.array([NOON], pa.timestamp("ms", "UTC")),
+                "interactions": [5],
+                "completed": [4],
+                "failed": [1],
+                "aborted": [0],
+                "request_storage": ["metadata"],
+                "duration_ms": [1210.0],
+                "bytes": [12_345],
+            }
+        )
+    )
+    problems: pa.Table = field(default_factory=problems)
+
+
+class Page(HTMLParser):
+    """The elements, attributes and visible text of a page; fails on a tag that closes what is not open."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.words: list[str] = []
+        self.headings: list[str] = []
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in {"meta", "img", "br", "hr", "link", "input"}:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] not in {"style", "script"}:
+            self.words.append(data)
+            if self.open[-1] in {"h1", "h2", "h3"}:
+                self.headings.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(self.words)
+
+
+def write(tmp_path: Path, data: object, **options: object) -> tuple[str, Page]:
+    html = report(data, tmp_path / "report.html", **options).read_text(encoding="utf-8")  # type: ignore[arg-type]
+    page = Page(html)
+    assert page.open == []
+    return html, page
+
+
+def test_a_report_has_summary_charts_and_calls_under_headings(tmp_path: Path) -> None:
+    _, page = write(tmp_path, Files())
+    assert page.headings == [
+        "runs/audit.cassette.jsonl", "Summary", "When the calls ran", "How they ended", "Who called whom", "Calls",
+    ]  # fmt: skip
+    assert "5 calls · 1 did not complete" in page.text
+    assert "every file verified" in page.text
+    assert "2026-11-30 12:00 UTC" in page.text
+    for text in ("audit-tests", "TimeoutError", "620 ms", "12,345"):
+        assert text in page.words
+    assert "No prompt, output or error message is included." in page.text
+
+
+def test_a_report_loads_nothing_and_runs_nothing(tmp_path: Path) -> None:
+    html, page = write(tmp_path, Files(calls=every_outcome()), charts=[timing_deltas(audit(), audit())])
+    assert not {tag for tag, _ in page.tags} & {"script", "link", "iframe", "object", "embed", "base", "form", "img"}
+    loads = [
+        value for _, attributes in page.tags for name, value in attributes.items() if name in ("src", "href", "action", "data")
+    ]
+    assert loads
+    assert all((value or "").startswith("#") for value in loads)
+    assert not any(name.startswith("on") for _, attributes in page.tags for name in attributes)
+    assert set(re.findall(r"https?://[^\"'\s<)]+", html)) == {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}
+    assert not re.search(r"@import|url\((?!#)", html)
+    assert "default-src 'none'" in html
+
+
+def test_hostile_texts_stay_texts(tmp_path: Path) -> None:
+    files = Files(
+        calls=table(call(1, HOSTILE, 0, 10, error_name=HOSTILE, outcome_kind="result-error"), source=HOSTILE),
+        problems=problems((HOSTILE, 3, "CASSETTE_FORMAT", HOSTILE)),
+    )
+    html, page = write(tmp_path, files, title=HOSTILE)
+    assert "script" not in {tag for tag, _ in page.tags}
+    assert "\u202e" not in html
+    assert "\\u{202e}" in page.text
+    assert page.text.count("<script>alert(1)</script>") >= 4
+
+
+def test_problems_are_told_before_anything_else(tmp_path: Path) -> None:
+    _, page = write(tmp_path, Files(problems=problems(("runs/torn.jsonl", 31, "CASSETTE_FORMAT", "the hash does not match"))))
+    assert page.headings[:3] == ["runs/audit.cassette.jsonl", "Summary", "Problems"]
+    assert "1 problem: what could not be verified is not in this report" in page.text
+    assert "every file verified" not in page.text
+    for text in ("runs/torn.jsonl", "31", "the hash does not match"):
+        assert text in page.words
+
+
+def test_the_same_data_give_the_same_file(tmp_path: Path) -> None:
+    first, _ = write(tmp_path, Files())
+    second, _ = write(tmp_path, Files())
+    assert first == second
+
+
+def test_of_too_many_calls_the_telling_ones_are_listed(tmp_path: Path) -> None:
+    calls = many(900)
+    failed = sum(kind != "result" for kind in calls["outcome_kind"].to_pylist())
+    html, page = write(tmp_path, calls, max_calls=100)
+    assert failed < 100
+    assert "100 of 900 calls: first those that did not complete, then the longest." in page.text
+    rows = html[html.index('id="calls"') :].count("<tr>") - 1
+    assert rows == 100
+    assert html[html.index('id="calls"') :].count(">TimeoutError<") == failed
+
+
+def test_absolute_paths_do_not_leave_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    outside = table(call(1, "a", 0, 1), source="/home/someone/secret/run.jsonl")
+    html, page = write(
+        tmp_path, pa.concat_tables([outside, table(call(1, "b", 0, 1), source=str(tmp_path / "runs" / "b.jsonl"))])
+    )
+    assert "someone" not in html
+    assert str(tmp_path) not in html
+    assert {"run.jsonl", "runs/b.jsonl"} <= set(page.words)
+
+
+def test_bodies_are_written_only_on_request(tmp_path: Path) -> None:
+    said = table(call(1, "a", 0, 1))
+    for name, text in zip(BODIES.names, ('[{"text":"the <b>prompt</b>"}]', "the output", None, "x" * 30_000), strict=True):
+        said = said.append_column(name, pa.array([text], pa.string()))
+    _, without = write(tmp_path, said)
+    assert "the output" not in without.text
+    _, page = write(tmp_path, said, bodies=True)
+    assert '[{"text":"the <b>prompt</b>"}]' in page.words
+    assert "… 10,000 more characters" in page.words
+    assert "are included" in page.text
+    with pytest.raises(ConfigError, match="bodies=True"):
+        report(audit(), tmp_path / "no.html", bodies=True)
+
+
+def test_an_empty_recording_has_a_report(tmp_path: Path) -> None:
+    _, page = write(tmp_path, table(source=None))
+    assert "this recording has no calls" in page.text
+    assert "0 calls" in page.text
+
+
+def test_every_picture_has_a_name_and_a_table(tmp_path: Path) -> None:
+    _, page = write(tmp_path, Files())
+    pictures = [attributes for tag, attributes in page.tags if tag == "svg"]
+    assert len(pictures) == 3
+    assert all(attributes["role"] == "img" and attributes["aria-label"] for attributes in pictures)
+    assert sum(tag == "details" for tag, _ in page.tags) == 3
+    assert sum(tag == "h1" for tag, _ in page.tags) == 1
+    ids = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
+    assert len(ids) == len(set(ids))

@@ -179,9 +179,9 @@ def kind_of(value: Any) -> str:
         return "a string" if value else "an empty string"
     if isinstance(value, int | float):
         return "a number"
-    if isinstance(value, Mapping):
+    if type(value) is dict:
         return "an object"
-    return "an array" if isinstance(value, list | tuple) else type(value).__name__
+    return "an array" if type(value) is list else type(value).__name__  # what is no JSON is named as Python does
 
 
 # The closed sets of members.

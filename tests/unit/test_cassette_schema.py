@@ -299,7 +299,7 @@ def test_a_result_alone_can_be_checked() -> None:
 def test_values_are_named_and_never_quoted() -> None:
     values = [None, True, False, "", "hidden", 1, 1.5, [], (), {}, object()]
     assert [kind_of(value) for value in values] == [
-        "null", "true", "false", "an empty string", "a string", "a number", "a number", "an array", "an array", "an object",
+        "null", "true", "false", "an empty string", "a string", "a number", "a number", "an array", "tuple", "an object",
         "object",
     ]  # fmt: skip
 

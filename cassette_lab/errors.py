@@ -26,7 +26,8 @@ class CassetteLabError(Exception):
     """Base of every error this package raises on purpose.
 
     ``message`` is one sentence without its place; ``str()`` puts ``path`` and ``line`` (1-based, physical) in front.
-    ``code`` is a stable word to program against; ``field`` is the dotted member name, where there is one.
+    ``code`` is a stable word to program against; ``field`` is the dotted member name, where there is one. Some have a
+    ``recorded_name``: what a cassette calls them, as the original does.
     """
 
     code = "CASSETTE_LAB"
@@ -64,6 +65,7 @@ class FormatError(CassetteLabError):
     """
 
     code = "CASSETTE_FORMAT"
+    recorded_name = "CassetteFormatError"
     record: int | None = None
 
 
@@ -77,6 +79,7 @@ class MismatchError(CassetteLabError):
     """No recorded interaction answers this call, or some were never asked for. ``diagnostic`` says why."""
 
     code = "CASSETTE_MISMATCH"
+    recorded_name = "CassetteMismatchError"
 
     def __init__(self, message: str, *, diagnostic: Any = None, path: str | Path | None = None) -> None:
         super().__init__(message, path=path)
@@ -87,6 +90,7 @@ class AmbiguityError(CassetteLabError):
     """The recording or the topology does not say which call is meant."""
 
     code = "CASSETTE_AMBIGUOUS"
+    recorded_name = "CassetteAmbiguityError"
 
 
 class ConfigError(CassetteLabError):

@@ -25,6 +25,7 @@ INK: Final = "var(--jp-content-font-color1, inherit)"
 MUTED: Final = "var(--jp-content-font-color2, #59636e)"
 GRID: Final = "var(--jp-border-color2, #8c959f66)"
 RED: Final = "var(--jp-error-color1, #c62828)"
+GREEN: Final = "#009e73"
 _FONT: Final = (
     "font-family:var(--jp-ui-font-family, system-ui, sans-serif);font-size:13px;line-height:1.5;"
     "font-variant-numeric:tabular-nums"
@@ -33,7 +34,7 @@ _NEAREST: Final = 5
 _CLIP: Final = 80
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class QuietLine:
     """``▶ replayed 42 of 42 calls · 2 recorded errors raised · run.jsonl``: a mark, words, perhaps a file and a picture.
 
@@ -49,6 +50,13 @@ class QuietLine:
 
     def __str__(self) -> str:
         return f"{self.mark} {' · '.join([*(show(word) for word in self.words), *([show(self.file)] if self.file else [])])}"
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Bundle:
+        del include, exclude
+        return self.bundle()
 
     def bundle(self) -> Bundle:
         """The line for a display."""
@@ -67,13 +75,24 @@ class QuietLine:
 
 
 class Facts(Mapping[str, Any]):
-    """A report's document, a mapping; it shows itself as ``title`` and a few rows of names and values."""
+    """A report's document, a mapping; it shows itself as ``title``, a few rows of names and values, and ``lines``.
 
-    def __init__(self, title: QuietLine, document: Mapping[str, Any], rows: Sequence[tuple[str, str]], table: str = "") -> None:
+    ``html`` stands for the lines where markup is shown.
+    """
+
+    def __init__(
+        self,
+        title: QuietLine,
+        document: Mapping[str, Any],
+        rows: Sequence[tuple[str, str]],
+        lines: Sequence[str] = (),
+        html: str = "",
+    ) -> None:
         self._title = title
         self._document = document
         self._rows = rows
-        self._table = table
+        self._lines = lines
+        self._html = html
 
     def __getitem__(self, name: str) -> Any:
         return self._document[name]
@@ -86,13 +105,14 @@ class Facts(Mapping[str, Any]):
 
     def __repr__(self) -> str:
         width = max((len(name) for name, _ in self._rows), default=0)
-        return "\n".join([str(self._title), *(f"  {name:<{width}}  {show(value)}" for name, value in self._rows)])
+        rows = [f"  {name:<{width}}  {show(value)}" for name, value in self._rows]
+        return "\n".join([str(self._title), *rows, *self._lines])
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Bundle:
         del include, exclude
         rows = [[escape(name), f"<bdi>{escape(show(value))}</bdi>"] for name, value in self._rows]
-        html = self._title.bundle()["text/html"] + table([], rows) + self._table
-        return {"text/plain": repr(self), "text/html": html}
+        facts = table([], rows) if rows else ""
+        return {"text/plain": repr(self), "text/html": self._title.bundle()["text/html"] + facts + self._html}
 
 
 def publish(bundle: Bundle, *, display_id: str | None = None, update: bool = False) -> None:

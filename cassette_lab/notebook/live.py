@@ -10,20 +10,17 @@ import asyncio
 import contextlib
 import shutil
 import sys
-import time
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Final
 
 from IPython.core.interactiveshell import InteractiveShell
 
-from cassette_lab.jsonio.text import show
 from cassette_lab.notebook.display import QuietLine, publish
 from cassette_lab.views.theme import fit
 
 FIRST_AFTER_S: Final = 0.5
 EVERY_S: Final = 0.25
-_NAMED: Final = 3
 _ERASE: Final = "\r\x1b[K"
 
 
@@ -79,19 +76,6 @@ class LiveLine:
         else:
             self._display_id = f"cassette-{uuid.uuid4().hex}"
             publish(line.bundle(), display_id=self._display_id)
-
-
-def seconds_since(start: float) -> str:
-    """Whole seconds since ``start`` (of ``time.monotonic``), for a line that should not flicker."""
-    seconds = int(time.monotonic() - start)
-    return f"{seconds // 60} min {seconds % 60:02} s" if seconds >= 60 else f"{seconds} s"
-
-
-def names(labels: Iterable[str]) -> str:
-    """``audit, docs and 3 more``: the first few of the labels."""
-    each = list(labels)
-    more = f" and {len(each) - _NAMED} more" if len(each) > _NAMED else ""
-    return ", ".join(show(label) for label in each[:_NAMED]) + more
 
 
 def _can_update(shell: InteractiveShell) -> bool:

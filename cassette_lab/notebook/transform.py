@@ -129,7 +129,7 @@ class BodyStep(ast.NodeTransformer):
         if call is None:
             return module
         waits = isinstance(marker, ast.Expr) and isinstance(marker.value, ast.Await)
-        kind = ast.AsyncWith if waits or _awaits(body) else ast.With
+        kind = ast.AsyncWith if waits or awaits(ast.Module(body, [])) else ast.With
         block = kind(items=[ast.withitem(context_expr=call)], body=self._shown(body) or [ast.Pass()])
         module.body = [*head, ast.copy_location(block, marker)]
         return ast.fix_missing_locations(module)
@@ -167,6 +167,15 @@ def inside_a_cell() -> bool:
             return True
         frame = frame.f_back
     return False
+
+
+def awaits(source: str | ast.Module) -> bool:
+    """Whether code awaits at the top level (compiled as IPython does; a mistake in it is IPython's to show)."""
+    try:
+        code = compile(source, "<cell>", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+    except (SyntaxError, ValueError):
+        return False
+    return bool(code.co_flags & 0x80)  # inspect.CO_COROUTINE
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,15 +287,6 @@ def _may_come_first(statement: ast.stmt) -> bool:
     if isinstance(statement, ast.ImportFrom):
         return statement.module == "__future__"
     return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
-
-
-def _awaits(body: list[ast.stmt]) -> bool:
-    """Whether the statements await at the top level (compiled as IPython does; a mistake is IPython's to show)."""
-    try:
-        code = compile(ast.Module(body, []), "<cell>", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
-    except (SyntaxError, ValueError):
-        return False
-    return bool(code.co_flags & 0x80)  # inspect.CO_COROUTINE
 
 
 def _display(statement: ast.stmt) -> ast.stmt:

@@ -81,6 +81,8 @@ class Kernel:
 
     def __init__(self, folder: Path, *, extension: bool = True) -> None:
         self.folder = folder
+        self.strays = Ran()
+        """Messages that belong to earlier cells: what their tasks say after the cell has ended."""
         self.manager = KernelManager()
         argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}", _QUIET[0]]
         self.manager._kernel_spec = KernelSpec(argv=argv, display_name="test", language="python")
@@ -106,6 +108,7 @@ class Kernel:
         while True:
             message = self.client.get_iopub_msg(timeout=max(0.1, end - time.monotonic()))
             if message["parent_header"].get("msg_id") != cell:
+                self.strays.messages.append(message)
                 continue
             ran.messages.append(message)
             if until is not None and until in str(message["content"]):

@@ -1,0 +1,67 @@
+"""Everything the extension puts into a shell, and how it takes it out again."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from IPython.core.error import UsageError
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.lib.pretty import RepresentationPrinter
+
+from cassette_lab.notebook import tracebacks
+from cassette_lab.notebook.completion import cassette_matcher
+from cassette_lab.notebook.display import short_path
+from cassette_lab.notebook.magics import CassetteMagics
+from cassette_lab.notebook.reports import show_diff
+from cassette_lab.notebook.transform import NAME, BodyStep, CellStep, StopStep
+
+_MAGICS: Final = CassetteMagics.__name__
+_DIFF: Final = ("cassette_lab.cassette.diff", "CassetteDiff")
+
+
+def load(shell: InteractiveShell) -> None:
+    """Magics, the two steps that let their bodies await, completion, displays. Loading twice does nothing."""
+    if _MAGICS in shell.magics_manager.registry:
+        return
+    shell.register_magics(CassetteMagics(shell))
+    shell.input_transformers_cleanup.extend([CellStep(shell), StopStep(shell)])
+    shell.ast_transformers.append(BodyStep(shell))
+    shell.Completer.custom_matchers.append(cassette_matcher)
+    formatters = _formatters(shell)
+    formatters["text/html"].for_type_by_name(*_DIFF, lambda difference: show_diff(difference)["text/html"])
+    formatters["text/plain"].for_type_by_name(*_DIFF, _print_diff)
+    tracebacks.install(shell)
+
+
+def unload(shell: InteractiveShell) -> None:
+    """Undo ``load``. A line form that is still open must be stopped first: its file would be left without an end."""
+    magics = shell.magics_manager.registry.get(_MAGICS)
+    if magics is None:
+        return
+    active = magics.line_cassette
+    if active is not None and not active.closed:
+        raise UsageError(f"the {active.mode} of {short_path(active.path)} is open; %{NAME} stop ends it, then unload")
+    del shell.magics_manager.registry[_MAGICS]
+    for kind in ("line", "cell"):
+        shell.magics_manager.magics[kind].pop(NAME, None)
+    steps = shell.input_transformers_cleanup
+    steps[:] = [step for step in steps if not _is(step, CellStep, StopStep)]
+    shell.ast_transformers[:] = [step for step in shell.ast_transformers if not _is(step, BodyStep)]
+    matchers = shell.Completer.custom_matchers
+    matchers[:] = [matcher for matcher in matchers if matcher is not cassette_matcher]
+    for kind in ("text/html", "text/plain"):
+        _formatters(shell)[kind].pop(".".join(_DIFF), None)
+    tracebacks.uninstall()
+
+
+def _formatters(shell: InteractiveShell) -> dict[str, Any]:
+    formatter = shell.display_formatter
+    return {} if formatter is None else formatter.formatters
+
+
+def _print_diff(difference: Any, printer: RepresentationPrinter, _cycle: bool) -> None:  # noqa: FBT001 - IPython calls it
+    printer.text(show_diff(difference)["text/plain"])
+
+
+def _is(step: object, *kinds: type) -> bool:
+    return isinstance(step, kinds)

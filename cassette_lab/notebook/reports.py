@@ -1,0 +1,143 @@
+"""What the reading verbs give back: ``verify``, ``inspect``, ``diff``, ``load``, ``rescue``, ``status``.
+
+Each returns an object that shows itself; heavy libraries are imported when a verb needs them.
+"""
+
+from __future__ import annotations
+
+from html import escape
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from IPython.core.error import UsageError
+
+from cassette_lab.cassette.model import Header
+from cassette_lab.host.active import ActiveCassette
+from cassette_lab.jsonio import JsonObject
+from cassette_lab.jsonio.text import show
+from cassette_lab.notebook.display import GREEN, RED, Bundle, Facts, QuietLine, short_path, table
+from cassette_lab.notebook.lines import live_line
+from cassette_lab.notebook.options import Command
+from cassette_lab.views.theme import category_of, duration_text, plural
+
+if TYPE_CHECKING:
+    from cassette_lab.cassette.diff import CassetteDiff
+    from cassette_lab.tables import Lab
+
+SHOWN_CALLS: Final = 500
+"""``inspect --show-calls`` shows at most this many; its document holds all."""
+
+
+def verify(command: Command) -> Facts:
+    """The summary of a file that has passed every check; raises ``FormatError`` for one that has not."""
+    from cassette_lab.cassette.scan import project
+    from cassette_lab.cassette.summary import summary
+
+    (file,) = command.files
+    document = {"file": file, **summary(project(file))}
+    return Facts(_verified(file, document), document, [])
+
+
+def inspect(command: Command) -> Facts:
+    """What a file holds, without bodies: provider, policy, counts; with ``--show-calls`` every call."""
+    from cassette_lab.cassette.scan import project
+    from cassette_lab.cassette.summary import call_documents, summary
+
+    (file,) = command.files
+    projection = project(file)
+    document = {"file": file, **summary(projection)}
+    lines: list[str] = []
+    html = ""
+    if command.given.get("show_calls"):
+        document["calls"] = list(call_documents(projection))
+        lines, html = _calls(document["calls"])
+    return Facts(_verified(file, document), document, _facts(projection.header, document), lines, html)
+
+
+def diff(command: Command) -> CassetteDiff:
+    """The comparison of two files."""
+    from cassette_lab.cassette.diff import diff as compare
+
+    return compare(*command.files)
+
+
+def load(command: Command) -> Lab:
+    """The verified tables of files, folders and globs."""
+    from cassette_lab.tables import load as load_tables
+
+    return load_tables(*command.files, **command.given)
+
+
+def rescue(command: Command) -> QuietLine:
+    """Copy the longest verified prefix of a torn file, and say what was lost."""
+    from cassette_lab.cassette.rescue import rescue as rescue_file
+
+    if "out" not in command.given:
+        raise UsageError("%cassette rescue needs -o NEW, the file to write")
+    (file,) = command.files
+    report = rescue_file(file, command.given["out"])
+    return QuietLine("✓" if not report.lost else "◐", [report.to_sentence()], colour=GREEN if not report.lost else RED)
+
+
+def status(active: ActiveCassette | None) -> QuietLine:
+    """What is being recorded or replayed."""
+    if active is None:
+        return QuietLine("○", ["no cassette is active: calls are made live and are not recorded"], muted=True)
+    return live_line(active)
+
+
+def show_diff(difference: CassetteDiff) -> Bundle:
+    """How a comparison shows itself in a notebook."""
+    head, *lines = difference.human()
+    mark, colour = ("✓", GREEN) if difference.equivalent else ("≠", RED)
+    line = QuietLine(mark, [head], colour=colour)
+    rows = [
+        [escape(show(name)), f"<bdi>{escape(show(rest))}</bdi>"] for name, _, rest in (text.partition(": ") for text in lines)
+    ]
+    return {
+        "text/plain": "\n".join([str(line), *(f"  {show(text)}" for text in lines)]),
+        "text/html": line.bundle()["text/html"] + (table([], rows) if rows else ""),
+    }
+
+
+def _verified(file: str, document: JsonObject) -> QuietLine:
+    words = ["chain verified", plural(document["interactions"], "call")]
+    words += [f"{document[name]:,} {name}" for name in ("failed", "aborted") if document[name]]
+    if document["interactions"]:
+        words.append(f"longest {duration_text(document['durationMs'])}")
+    return QuietLine("✓", words, short_path(file), colour=GREEN)
+
+
+def _facts(header: Header, document: JsonObject) -> list[tuple[str, str]]:
+    provider = header.provider
+    able = [name for name, yes in provider.capabilities.to_json().items() if yes]
+    secrets = "secrets redacted" if header.redact_secrets else "secrets not redacted"
+    if header.redact_secrets and header.redaction_patterns:
+        secrets += f", {plural(len(header.redaction_patterns), 'pattern')} of its own"
+    return [
+        ("cassette", header.cassette_id),
+        ("recorded", header.created_at),
+        ("provider", f"{provider.cassette}, recorded from {provider.upstream}"),
+        ("capabilities", ", ".join(able) or "none"),
+        ("parent context", "inherited" if provider.inherits_parent_context else "not inherited"),
+        ("keeps", f"{'whole requests' if header.request_storage == 'full' else 'request metadata only'}, {secrets}"),
+        ("outcomes", ", ".join(f"{document[name]:,} {name}" for name in ("completed", "failed", "aborted"))),
+        ("ambiguous groups", f"{document['ambiguousGroups']:,}"),
+        ("redacted results", f"{document['redactedResults']:,}"),
+    ]
+
+
+def _calls(calls: list[JsonObject]) -> tuple[list[str], str]:
+    """The calls as lines and as an HTML table."""
+    lines, rows = [], []
+    for call in islice(calls, SHOWN_CALLS):
+        category = category_of(call["outcome"], call.get("stopReason"))
+        duration = duration_text(call["durationMs"])
+        lines.append(f"{call['sequence']:>6}  {category.glyph} {category.name:<13} {duration:>11}  {show(call['callKey'])}")
+        mark = f'<span style="color:{category.colour}">{category.glyph}</span> {category.name}'
+        rows.append([f"{call['sequence']:,}", mark, duration, f"<bdi>{escape(show(call['callKey']))}</bdi>"])
+    if len(calls) > SHOWN_CALLS:
+        more = f"… and {len(calls) - SHOWN_CALLS:,} more; the member 'calls' of this report holds all"
+        lines.append(more)
+        rows.append(["", escape(more), "", ""])
+    return lines, table(["call", "outcome", "duration", "key"], rows)

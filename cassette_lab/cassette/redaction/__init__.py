@@ -5,7 +5,6 @@ Source: cassette format, Redaction.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -118,37 +117,52 @@ class Redactor:
 
 def is_secret_name(name: str) -> bool:
     """Whether a member of this name is secret as a whole, whatever its value."""
-    return _is_secret_short(name) if len(name) <= 64 else _is_secret(name)
-
-
-def _is_secret(name: str) -> bool:
     letters = "".join(char for char in name.lower() if char in _LETTERS)
     return letters in _SECRET_NAMES or letters.endswith(_SECRET_ENDINGS)
 
 
-_is_secret_short: Final = functools.lru_cache(maxsize=4096)(_is_secret)
+# Names that were looked at and are not secret: few names make up most documents.
+_plain_names: set[str] = set()
+_MOST_PLAIN_NAMES: Final = 4096
+_LONGEST_PLAIN_NAME: Final = 64
+
+
+def _has_secret_name(members: dict[str, Any]) -> bool:
+    if _plain_names.issuperset(members):
+        return False
+    for name in members:
+        if name not in _plain_names:
+            if is_secret_name(name):
+                return True
+            if len(name) <= _LONGEST_PLAIN_NAME and len(_plain_names) < _MOST_PLAIN_NAMES:
+                _plain_names.add(name)
+    return False
+
+
+_SCALARS: Final = frozenset({int, float, bool, type(None)})
 
 
 def _gather(value: Any, texts: list[str], depth: int) -> bool:
     """Collect the strings of ``value``; False where a member is secret or the nesting too deep for this way."""
-    if isinstance(value, dict):
+    kind = type(value)
+    if kind is dict:
+        if not depth or _has_secret_name(value):
+            return False
+        children = value.values()
+    elif kind is list:
         if not depth:
             return False
-        for name, child in value.items():
-            if is_secret_name(name):
-                return False
-            if type(child) is str:
-                texts.append(child)
-            elif not _gather(child, texts, depth - 1):
-                return False
-    elif isinstance(value, list):
-        if not depth:
-            return False
-        for child in value:
-            if not _gather(child, texts, depth - 1):
-                return False
-    elif isinstance(value, str):
+        children = value
+    elif kind is str:
         texts.append(value)
+        return True
+    else:
+        return kind in _SCALARS
+    for child in children:
+        if type(child) is str:
+            texts.append(child)
+        elif not _gather(child, texts, depth - 1):
+            return False
     return True
 
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import gzip
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from cassette_lab import jsonio
-from cassette_lab.cassette.columns import project_cassette
+from cassette_lab.cassette.columns import Projection, project_cassette
 from cassette_lab.cassette.model import Cassette
 from cassette_lab.cassette.reader import read_cassette
+from cassette_lab.cassette.scan import project
 from cassette_lab.cassette.summary import ambiguous_groups, call_documents, inspect, summary
 from cassette_lab.cassette.writer import CassetteWriter
 from cassette_lab.errors import FormatError
@@ -44,7 +45,11 @@ def _check_valid(expectation: Path) -> None:
         assert_equal(cassette.size_bytes, expected["bytes"], "bytes")
         assert_equal(cassette.file_sha256, expected["sha256"], "sha256")
         _check_rewritten(cassette, Path(temporary, "again", path.name), None if _is_hand_made(name) else data)
-    _check_reports(cassette, expected)
+        columns = project(path)
+        _check_reports(columns, expected)
+        of_objects = project_cassette(cassette)
+        assert columns.calls.equals(of_objects.calls), "the quick loader's table differs from the exact reader's"
+        assert columns.raw_texts == of_objects.raw_texts, "the quick loader's raw texts differ from the exact reader's"
 
 
 def _bytes_of(path: Path) -> bytes:
@@ -69,8 +74,7 @@ def _check_rewritten(cassette: Cassette, path: Path, data: bytes | None) -> None
         assert one.hash == other.hash, f"written again, sequence {other.sequence} has another hash"
 
 
-def _check_reports(cassette: Cassette, expected: dict[str, Any]) -> None:
-    projection = project_cassette(cassette)
+def _check_reports(projection: Projection, expected: dict[str, Any]) -> None:
     assert_equal(summary(projection), expected["summary"], "summary")
     assert_equal(ambiguous_groups(projection), expected["ambiguousGroups"], "ambiguousGroups")
     document = inspect(projection, show_calls=True)
@@ -92,9 +96,15 @@ def _check_reports(cassette: Cassette, expected: dict[str, Any]) -> None:
 
 
 def _check_invalid(folder: Path, entry: dict[str, Any]) -> None:
+    """Refused at its line, by the exact reader and by the quick loader alike."""
     path = folder / entry["file"]
+    for read in (read_cassette, project):
+        _check_refused(read, path, entry)
+
+
+def _check_refused(read: Callable[[Path], object], path: Path, entry: dict[str, Any]) -> None:
     try:
-        read_cassette(path)
+        read(path)
     except FormatError as error:
         wanted = entry["line"] if entry["line"] is not None else entry.get("at")
         if wanted is not None:
@@ -104,4 +114,4 @@ def _check_invalid(folder: Path, entry: dict[str, Any]) -> None:
             before = [number for number in lines if number <= error.line]
             assert_equal([len(before), before[-1]], [error.record, error.line], "physical line")
         return
-    raise AssertionError("accepted")
+    raise AssertionError(f"accepted by {read.__name__}")

@@ -48,8 +48,9 @@ class WriterLock:
                 file.flush()
                 os.fsync(file.fileno())
         except BaseException as error:
-            self._marker.unlink(missing_ok=True)
-            self.folder.rmdir()
+            with contextlib.suppress(OSError):
+                self._marker.unlink(missing_ok=True)
+                self.folder.rmdir()
             if isinstance(error, OSError):
                 raise FormatError(f"the lock cannot be written ({os_reason(error)})", path=target) from error
             raise

@@ -6,6 +6,7 @@ was killed in the middle may lose verified calls at its end: those admitted afte
 
 from __future__ import annotations
 
+import contextlib
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -147,7 +148,8 @@ def _copy(source: Path, output: Path, prefix: _Prefix) -> None:
             os.fsync(target.fileno())
         _verify(output, prefix)
     except BaseException as error:
-        output.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            output.unlink()
         if isinstance(error, OSError):
             raise FormatError(f"the file cannot be written ({os_reason(error)})", path=output) from error
         raise

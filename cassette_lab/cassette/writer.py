@@ -202,7 +202,8 @@ class CassetteWriter:
         except BaseException as error:
             writer._undo()
             if mode != "truncate":
-                target.unlink(missing_ok=True)
+                with contextlib.suppress(OSError):
+                    target.unlink()
             writer._finalizer()
             if isinstance(error, OSError):
                 raise FormatError(f"the header could not be written ({os_reason(error)})", path=target) from error

@@ -97,12 +97,14 @@ class ConfigError(CassetteLabError):
     """An option, name or pattern that cannot be used."""
 
     code = "INVALID_CONFIG"
+    recorded_name = "CassetteError"
 
 
 class NoUpstreamError(CassetteLabError):
     """The provider to record from is not registered."""
 
     code = "NO_UPSTREAM"
+    recorded_name = "CassetteError"
 
 
 class IdentityError(CassetteLabError, TypeError):

@@ -112,6 +112,8 @@ class CellBlock:
         shown = KeyboardInterrupt() if interrupted else error
         self._leave()
         try:
+            if error is None:
+                await _let_tasks_begin()
             await cassette.close(shown)
         except CassetteLabError as failure:
             if error is None:
@@ -169,6 +171,12 @@ class CellBlock:
         if self._command.timed:
             wall, cpu = time.perf_counter() - self._started[0], time.process_time() - self._started[1]
             print(f"CPU time: {duration_text(cpu * 1000)}, wall time: {duration_text(wall * 1000)}")  # noqa: T201 - as %%time
+
+
+async def _let_tasks_begin() -> None:
+    """Let the tasks that a body has only just made get as far as their calls: those are the cell's."""
+    for _ in range(3):
+        await asyncio.sleep(0)
 
 
 def _release(path: Path) -> None:

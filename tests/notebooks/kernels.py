@@ -102,7 +102,7 @@ class Kernel:
         return str(self.client.execute(code, allow_stdin=False))
 
     def wait(self, cell: str, *, timeout: float = 30, until: str | None = None) -> Ran:
-        """What the cell gives until it is done, or until ``until`` appears in its output."""
+        """What the cell gives until it is done, or until it has printed ``until``."""
         ran = Ran()
         end = time.monotonic() + timeout
         while True:
@@ -111,7 +111,7 @@ class Kernel:
                 self.strays.messages.append(message)
                 continue
             ran.messages.append(message)
-            if until is not None and until in str(message["content"]):
+            if until is not None and message["msg_type"] == "stream" and until in message["content"]["text"]:
                 return ran
             if message["msg_type"] == "status" and message["content"]["execution_state"] == "idle":
                 break

@@ -27,6 +27,7 @@ import pyarrow.compute as pc
 from cassette_lab.cassette.columns import Projection, calls_schema, interactions_batch
 from cassette_lab.cassette.reader import CassetteReader
 from cassette_lab.cassette.scan.blocks import BLOCK_BYTES, DoubtError
+from cassette_lab.cassette.scan.digest import digesting
 from cassette_lab.cassette.scan.part import Part
 from cassette_lab.cassette.scan.sharing import scan_alone, scan_shared
 from cassette_lab.cassette.scan.whole import is_complete
@@ -39,22 +40,23 @@ _EXACT_ROWS: Final = 1_000
 _PIECE_BYTES: Final = 1 << 16
 
 
-def project(path: str | Path, *, workers: int = 1, bodies: bool = False) -> Projection:
+def project(path: str | Path, *, workers: int = 1, bodies: bool = False, digest: bool = False) -> Projection:
     """The verified projection of a cassette file.
 
     ``workers=2`` shares a file of more than a few blocks with a second process, which stays for the next one.
-    ``bodies`` adds the columns of ``columns.BODIES``. Raises ``FormatError`` as ``read_cassette`` does.
+    ``bodies`` adds the columns of ``columns.BODIES``. With ``digest`` the file's is worked out meanwhile, without it when
+    it is asked for. Raises ``FormatError`` as ``read_cassette`` does.
     """
     try:
-        return _quick(path, workers=workers, bodies=bodies)
+        return _quick(path, workers=workers, bodies=bodies, digest=digest)
     except DoubtError:
         return _exact(path, bodies=bodies)
 
 
-def _quick(path: str | Path, *, workers: int, bodies: bool) -> Projection:
+def _quick(path: str | Path, *, workers: int, bodies: bool, digest: bool) -> Projection:
     with CassetteReader(path) as reader:
         header, start, first_line = reader.header, reader.record_end, reader.lines + 1
-    with io.FileIO(path) as file, _unchanged(file, path) as size:
+    with io.FileIO(path) as file, _unchanged(file, path) as size, digesting(path, wanted=digest) as sha256:
         cuts = _cuts(file, start, size) if workers > 1 else [start, size]
         scan = scan_shared if len(cuts) > 2 else scan_alone
         parts = scan(file, list(pairwise(cuts)), header.request_storage, bodies=bodies)
@@ -75,7 +77,7 @@ def _quick(path: str | Path, *, workers: int, bodies: bool) -> Projection:
     calls = pa.concat_tables(tables) if tables else calls_schema(bodies=bodies).empty_table()
     if not is_complete(calls, raw_texts):
         raise DoubtError
-    return Projection(header, calls, last_hash, str(path), size, raw_texts)
+    return Projection(header, calls, last_hash, str(path), size, raw_texts, sha256.value)
 
 
 def _exact(path: str | Path, *, bodies: bool) -> Projection:

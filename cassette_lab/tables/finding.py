@@ -1,0 +1,130 @@
+"""Which files the paths given to ``load`` mean, in a fixed order, each once."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from cassette_lab.errors import CassetteLabError, ConfigError, FormatError
+from cassette_lab.tables.kinds import KINDS, Kind, kind_of
+
+PathLikes: TypeAlias = "str | PathLike[str] | Iterable[str | PathLike[str]]"
+
+_KEPT_HIDDEN: Final = ".dsh-cassettes"
+_SKIPPED: Final = frozenset({"node_modules", "__pycache__"})
+"""Folders that are not looked into, beside hidden ones; so a project's folder can be loaded as a whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A file to load, or what is wrong with a path that gives none."""
+
+    path: Path
+    kind: Kind | None = None
+    problem: CassetteLabError | None = None
+
+
+def find(paths: Iterable[PathLikes]) -> tuple[list[Found], Path]:
+    """The files of paths (files, folders, globs, lists of those), and the folder that they are named from.
+
+    Files come in the order of the paths; those of a folder or glob sorted by name, part by part. A file that is reached
+    twice, also by a link, counts once. A path that gives no file is a problem. Raises ``ConfigError`` without any path.
+    """
+    given = list(_each(paths))
+    if not given:
+        raise ConfigError("load needs a path: a cassette file, a folder, or a pattern as runs/**/*.cassette.jsonl")
+    found: list[Found] = []
+    bases: list[Path] = []
+    seen: set[tuple[int, int]] = set()
+    for path in given:
+        base, some = _files(path)
+        bases.append(base)
+        for each in some:
+            identity = _identity(each.path) if each.problem is None else None
+            if identity is None or identity not in seen:
+                found.append(each)
+            if identity is not None:
+                seen.add(identity)
+    return found, _root(bases)
+
+
+def name_from(path: Path, root: Path) -> str:
+    """``path`` as tables name it: from ``root``, with slashes."""
+    absolute = Path(os.path.abspath(path))  # noqa: PTH100 - a link keeps the name that was given
+    return absolute.relative_to(root).as_posix() if absolute.is_relative_to(root) else absolute.as_posix()
+
+
+def _each(paths: Iterable[PathLikes]) -> Iterator[str]:
+    for path in paths:
+        if isinstance(path, (str, PathLike)):
+            yield os.path.expanduser(os.fspath(path))  # noqa: PTH111 - patterns are text
+        else:
+            yield from _each(path)
+
+
+def _files(path: str) -> tuple[Path, list[Found]]:
+    """The folder a path names its files from, and these."""
+    plain = Path(path)
+    if plain.is_dir():
+        return plain, _folder(plain)
+    if plain.exists() or not glob.has_magic(path):
+        return plain.parent, [Found(plain, _named(plain))]
+    base = Path(path)
+    while glob.has_magic(str(base)):
+        base = base.parent
+    found: list[Found] = []
+    for match in sorted(map(Path, glob.iglob(path, recursive=True)), key=lambda each: each.parts):  # noqa: PTH207
+        found += _folder(match, empty_is_problem=False) if match.is_dir() else [Found(match, _named(match))]
+    if not found:
+        message = "no file matches this pattern; check the folder, or use ** to look into folders below it"
+        found = [Found(plain, problem=FormatError(message, path=path))]
+    return base, found
+
+
+def _folder(folder: Path, *, empty_is_problem: bool = True) -> list[Found]:
+    """The artefacts in a folder and those below it."""
+    found: list[Found] = []
+
+    def unreadable(error: OSError) -> None:
+        problem = FormatError(f"the folder cannot be read ({error.strerror or error})", path=error.filename)
+        found.append(Found(Path(error.filename), problem=problem))
+
+    for where, folders, names in os.walk(folder, onerror=unreadable):
+        folders[:] = [name for name in folders if name == _KEPT_HIDDEN or not (name.startswith(".") or name in _SKIPPED)]
+        kinds = [(path, kind_of(path)) for path in (Path(where, name) for name in names) if path.is_file()]
+        found += [Found(path, kind) for path, kind in kinds if kind is not None]
+    if not found and empty_is_problem:
+        message = "there is no cassette in this folder or below it; a cassette is named *.cassette.jsonl"
+        return [Found(folder, problem=FormatError(message, path=folder))]
+    return sorted(found, key=lambda each: each.path.parts)
+
+
+def _named(path: Path) -> Kind:
+    """The kind of a file that was named: where it looks like none, the cassette reader says what it is."""
+    return kind_of(path) or KINDS["cassette"]
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """The same for two names of one file."""
+    try:
+        facts = path.stat()
+    except OSError:
+        return None
+    return (facts.st_dev, facts.st_ino) if facts.st_ino else None
+
+
+def _root(bases: list[Path]) -> Path:
+    """The folder that files are named from: the working directory where it holds all, else the nearest one that does."""
+    absolute = [os.path.abspath(base) for base in bases]  # noqa: PTH100 - links keep the names that were given
+    here = Path.cwd()
+    if all(Path(base).is_relative_to(here) for base in absolute):
+        return here
+    try:
+        return Path(os.path.commonpath(absolute))
+    except ValueError:  # on different drives
+        return here

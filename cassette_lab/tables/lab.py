@@ -1,0 +1,144 @@
+"""The lab: verified tables of what was loaded, SQL over them, and how they show themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from html import escape
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cassette_lab.errors import ConfigError
+from cassette_lab.jsonio.text import show
+from cassette_lab.tables.sql import SqlResult, query
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SHOWN_PROBLEMS: Final = 10
+SHOWN_CASSETTES: Final = 10
+"""How many rows the lab shows of itself; its tables have all."""
+
+
+class Lab:
+    """What ``load`` gives: one Arrow table for each kind of row.
+
+    ``root`` is the folder that ``source`` columns name files from. Columns explain themselves in the schema's field
+    metadata (``doc``, ``unit``).
+    """
+
+    def __init__(self, root: Path, tables: Mapping[str, pa.Table]) -> None:
+        self.root = root
+        self.tables: Mapping[str, pa.Table] = MappingProxyType(dict(tables))
+
+    @property
+    def cassettes(self) -> pa.Table:
+        """One row per cassette."""
+        return self.tables["cassettes"]
+
+    @property
+    def calls(self) -> pa.Table:
+        """One row per recorded call, files in the order they were loaded, each in its physical order."""
+        return self.tables["calls"]
+
+    @property
+    def problems(self) -> pa.Table:
+        """One row per file that was not loaded (``load(..., on_error="collect")``)."""
+        return self.tables["problems"]
+
+    def sql(self, text: str) -> SqlResult:
+        """Ask DuckDB; the tables have their names. Only these tables can be read, and nothing can be written.
+
+        Raises ``ConfigError`` for SQL that cannot be run.
+
+        >>> lab.sql("select stop_reason, count(*) from calls group by 1")  # doctest: +SKIP
+        """
+        return query(self.tables, text)
+
+    def to_pandas(self, table: str = "calls") -> pd.DataFrame:
+        """One table as a pandas data frame."""
+        if table not in self.tables:
+            raise ConfigError(f"there is no table {show(str(table))}; there are {', '.join(self.tables)}")
+        frame: pd.DataFrame = self.tables[table].to_pandas()
+        return frame
+
+    def __repr__(self) -> str:
+        lines = [self._headline()]
+        lines += [f"  {' · '.join(row)}" for row in self._cassette_rows()]
+        lines += [f"  ✕ {place}: {message}" for place, message in self._problem_rows()]
+        return "\n".join([*lines, *(f"  {note}" for note in self._notes()), *(f"  {step}" for step in self._next())])
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        del include, exclude
+        parts = [f"<div><b>{escape(self._headline())}</b></div>"]
+        parts.append(_html_table(["cassette", "calls", "failed", "aborted"], self._cassette_rows(words=False)))
+        parts.append(_html_table(["not loaded", "why"], self._problem_rows()))
+        parts += [f"<div>{escape(note)}</div>" for note in self._notes()]
+        parts.append(f"<div>{''.join(f'<code>{escape(step)}</code> ' for step in self._next())}</div>")
+        return {"text/plain": repr(self), "text/html": "".join(parts)}
+
+    def _headline(self) -> str:
+        words = [_count(len(self.cassettes), "cassette") + " verified", _count(len(self.calls), "call")]
+        numbers = {name: pc.sum(self.cassettes[name]).as_py() for name in ("failed", "aborted")}
+        words += [f"{number:,} {name}" for name, number in numbers.items() if number]
+        if len(self.problems):
+            words.append(f"{_count(len(self.problems), 'file')} not loaded")
+        return f"{'✕' if len(self.problems) else '✓'} {' · '.join(words)}"
+
+    def _cassette_rows(self, *, words: bool = True) -> list[list[str]]:
+        """The first cassettes: name and counts, as words or as plain numbers."""
+        rows = self.cassettes.select(["source", "interactions", "failed", "aborted"]).slice(0, SHOWN_CASSETTES).to_pylist()
+        if not words:
+            return [
+                [show(row["source"]), *(f"{row[name]:,}" for name in ("interactions", "failed", "aborted"))] for row in rows
+            ]
+        return [
+            [
+                show(row["source"]),
+                _count(row["interactions"], "call"),
+                *(f"{row[name]:,} {name}" for name in ("failed", "aborted") if row[name]),
+            ]
+            for row in rows
+        ]
+
+    def _problem_rows(self) -> list[list[str]]:
+        rows = self.problems.slice(0, SHOWN_PROBLEMS).to_pylist()
+        return [
+            [show(row["source"]) + ("" if row["line"] is None else f", line {row['line']}"), show(row["message"])]
+            for row in rows
+        ]
+
+    def _notes(self) -> list[str]:
+        """What is left out above, and what could not be known."""
+        notes = []
+        if len(self.cassettes) > SHOWN_CASSETTES:
+            notes.append(f"… and {_count(len(self.cassettes) - SHOWN_CASSETTES, 'more cassette')}: lab.cassettes")
+        if len(self.problems) > SHOWN_PROBLEMS:
+            notes.append(f"… and {_count(len(self.problems) - SHOWN_PROBLEMS, 'more file')} not loaded: lab.problems")
+        if not len(self.calls):
+            notes.append("no calls were recorded in what was loaded")
+        return notes
+
+    def _next(self) -> list[str]:
+        steps = ["lab.problems.to_pylist()"] if len(self.problems) else []
+        if len(self.calls):
+            steps += ["lab.to_pandas()", 'lab.sql("select stop_reason, count(*) from calls group by 1")', "cl.timeline(lab)"]
+        return steps
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def _html_table(head: list[str], rows: list[list[str]]) -> str:
+    if not rows:
+        return ""
+    titles = "".join(f'<th style="text-align:left">{escape(title)}</th>' for title in head)
+    body = "".join(
+        "<tr>" + "".join(f'<td style="text-align:left"><bdi>{escape(cell)}</bdi></td>' for cell in row) + "</tr>"
+        for row in rows
+    )
+    return f"<table><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table>"

@@ -1,0 +1,118 @@
+"""SQL over Arrow tables: DuckDB in memory, without files, network or the caller's variables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from html import escape
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from cassette_lab.errors import ConfigError
+from cassette_lab.jsonio.text import show
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SHOWN_ROWS: Final = 20
+_CLIP: Final = 80
+
+_SETTINGS: Final[dict[str, str | bool | int | float | list[str]]] = {
+    "enable_external_access": "false",
+    "python_enable_replacements": "false",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+}
+
+
+def query(tables: Mapping[str, pa.Table], text: str) -> SqlResult:
+    """The rows of a query over ``tables``. Raises ``ConfigError`` for SQL that cannot be run or gives no rows."""
+    import duckdb
+
+    with duckdb.connect(":memory:", config=_SETTINGS) as connection:
+        for name, table in tables.items():
+            connection.register(name, table)
+        connection.execute("set TimeZone = 'UTC'")
+        connection.execute("set lock_configuration = true")
+        try:
+            relation = connection.sql(text)
+            if relation is None:
+                raise ConfigError("the SQL gives no rows; ask with select, from one of: " + ", ".join(tables))
+            return SqlResult(relation.to_arrow_table())
+        except duckdb.Error as error:
+            raise ConfigError(f"the SQL cannot be run: {_first_line(error)}") from None
+
+
+class SqlResult:
+    """Rows of a query: an Arrow ``table`` that shows itself.
+
+    Libraries that take Arrow data (pandas, polars, Altair, DuckDB) take it as it is.
+    """
+
+    def __init__(self, table: pa.Table) -> None:
+        self.table = table
+
+    @property
+    def column_names(self) -> list[str]:
+        """Names of the columns."""
+        names: list[str] = self.table.column_names
+        return names
+
+    @property
+    def num_rows(self) -> int:
+        """Number of rows."""
+        return len(self)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The rows as a pandas data frame."""
+        frame: pd.DataFrame = self.table.to_pandas()
+        return frame
+
+    def to_pylist(self) -> list[dict[str, Any]]:
+        """The rows as dicts."""
+        rows: list[dict[str, Any]] = self.table.to_pylist()
+        return rows
+
+    def __getitem__(self, column: str | int) -> pa.ChunkedArray:
+        return self.table[column]
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        for batch in self.table.to_batches():
+            yield from batch.to_pylist()
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return self.table.__arrow_c_stream__(requested_schema)
+
+    def __repr__(self) -> str:
+        rows = [self.column_names, *self._cells()]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+        return "\n".join([*lines, self._size()])
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        del include, exclude
+        head = "".join(f"<th>{escape(show(name))}</th>" for name in self.column_names)
+        body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in self._cells())
+        table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        return {"text/plain": repr(self), "text/html": f"{table}<div>{escape(self._size())}</div>"}
+
+    def _cells(self) -> list[list[str]]:
+        """The first rows as texts that are safe to print."""
+        rows = self.table.slice(0, SHOWN_ROWS)
+        return [[_cell(value) for value in row] for row in zip(*(column.to_pylist() for column in rows.columns), strict=True)]
+
+    def _size(self) -> str:
+        rows = f"{len(self):,} row{'' if len(self) == 1 else 's'}"
+        return rows if len(self) <= SHOWN_ROWS else f"{rows}, the first {SHOWN_ROWS} shown"
+
+
+def _cell(value: Any) -> str:
+    text = "" if value is None else show(str(value))
+    return text if len(text) <= _CLIP else text[: _CLIP - 1] + "…"
+
+
+def _first_line(error: Exception) -> str:
+    return show(str(error).strip().partition("\n")[0])

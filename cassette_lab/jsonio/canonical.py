@@ -66,9 +66,9 @@ def orjson_agrees(value: Any, depth: int, width: int) -> bool:
     """Whether orjson spells ``value`` as ECMAScript does and sorts its keys alike.
 
     A cautious answer: it looks ``depth`` levels down and at containers of up to ``width`` members, and says no beyond.
-    Surrogates are not looked for: orjson raises ``JSONEncodeError`` for them. Where the two differ: floats with an
-    integral value (``1.0``), outside 1e-5 .. 1e16 or not finite, integers beyond 2**53, and keys where code points
-    sort unlike code units.
+    Surrogates are not looked for: orjson raises ``JSONEncodeError`` for them. Where the two differ: floats that are
+    integral (``1.0``, ``1e16``), from 1e-6 to 1e-5 (``1e-6``) or not finite, integers beyond 2**53, and keys with
+    characters beyond U+FFFF, which sort by code points there and by code units here.
     """
     kind = type(value)
     if kind is dict:

@@ -188,6 +188,11 @@ class SubagentResult:
     structured: Any = ABSENT
     extra: Mapping[str, Any] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        rest = [f"structured={self.structured!r}"] if self.structured is not ABSENT else []
+        rest += [f"extra={dict(self.extra)!r}"] if self.extra else []
+        return f"SubagentResult({', '.join([f'output={self.output!r}', f'stop_reason={self.stop_reason!r}', *rest])})"
+
     def to_json(self) -> JsonObject:
         """The result as the host writes it."""
         members: JsonObject = {"output": self.output, "stopReason": self.stop_reason}

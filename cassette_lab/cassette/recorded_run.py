@@ -166,8 +166,11 @@ class RecordedRun(Run):
             await self._upstream_run.dispose()
             if not self.settled:
                 await self._wait()
-        except asyncio.CancelledError:  # the caller gives up; the others, and the record, do not
-            self._disposer = asyncio.create_task(self._dispose(done))
+        except asyncio.CancelledError:
+            if self._disposer is None:  # the caller gives up; the others, and the record, do not
+                self._disposer = asyncio.create_task(self._dispose(done))
+            else:
+                done.cancel()
             raise
         except BaseException as error:
             done.set_exception(error)

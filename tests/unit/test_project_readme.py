@@ -1,0 +1,85 @@
+"""The README tells the truth: its examples run, its commands parse, its options exist with the defaults it gives."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shlex
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cassette_lab.cassette.config import CassetteConfig
+from cassette_lab.cli.commands import COMMANDS
+from cassette_lab.notebook.options import VERBS
+from tests.benchmarks.generate import cassette_file
+
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text("utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+
+
+def test_the_first_example_records_and_replays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    exec(blocks("python")[0], names)  # noqa: S102 - our own README
+    asyncio.run(names["main"]())
+    assert capsys.readouterr().out == "src is fine\nsrc is fine\n"
+    assert (tmp_path / "audit.cassette.jsonl").is_file()
+
+
+def test_the_tables_and_charts_are_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs").mkdir()
+    cassette_file(tmp_path / "runs", 5, "mixed")
+    cassette_file(tmp_path, 5, "mixed").rename("first.cassette.jsonl")
+    cassette_file(tmp_path, 5, "plain").rename("second.cassette.jsonl")
+    names: dict[str, Any] = {}
+    exec(f"import cassette_lab as cl\n{blocks('python')[1]}", names)  # noqa: S102 - our own README
+    assert names["lab"].calls.num_rows == 5
+    assert names["lab"].calls.schema.field("duration_ms").metadata[b"unit"] == b"ms"
+    assert "<html" in (tmp_path / "report.html").read_text("utf-8")
+
+
+def test_every_command_line_parses() -> None:
+    lines = [line.partition("#")[0].strip() for block in blocks("sh") for line in block.splitlines()]
+    lines += re.findall(r"`(cassette-lab [^`…]+)`", README)
+    commands = [shlex.split(line)[1:] for line in lines if line.startswith("cassette-lab ")]
+    assert len(commands) >= 6
+    for name, *words in commands:
+        COMMANDS[name].parse(words)
+
+
+def test_every_option_exists_with_the_default_that_is_given() -> None:
+    defaults = {field.name: field.default for field in fields(CassetteConfig)}
+    flags = {option.flag: option.name for verb in VERBS.values() for option in verb.options}
+    shown = {"True": "on", "False": "off", "()": "none", "1": "1"}
+    rows = re.findall(r"^\| (`\w+`, .*?) \| (.*?) \|", README, re.MULTILINE)
+    assert len(rows) >= 12
+    told = set()
+    for names, default in rows:
+        given = re.findall(r"`([^`]+)`", names)
+        options = [name for name in given if not name.startswith("-")]
+        assert [flags[name] for name in given if name.startswith("-")] == options
+        expected = [shown.get(repr(defaults[name]), f"`{defaults[name]}`") for name in options]
+        assert default.split(", magics")[0] == ", ".join(expected)
+        told.update(options)
+    assert defaults.keys() - told == {"mode", "file", "provider"}
+
+
+def test_the_map_of_the_house_names_every_room() -> None:
+    house = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    for entry in (ROOT / "cassette_lab").iterdir():
+        if entry.is_dir() and (entry / "__init__.py").is_file():
+            assert f"`{entry.name}/`" in house
+        elif entry.suffix == ".py" and entry.stem != "__init__":
+            assert f"`{entry.name}`" in house
+    for name in re.findall(r"`((?:tests|notebooks|cassette_lab)/[\w./]+)`", house):
+        assert (ROOT / name).exists(), name

@@ -12,7 +12,7 @@ import shutil
 import sys
 import uuid
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 from IPython.core.interactiveshell import InteractiveShell
 
@@ -29,55 +29,103 @@ class LiveLine:
 
     def __init__(self, shell: InteractiveShell, line: Callable[[], QuietLine]) -> None:
         self._line = line
-        self._in_place = _can_update(shell)
-        self._on_a_terminal = not self._in_place and sys.stdout.isatty()
-        self._display_id = ""
+        self._place = _place(shell)
         self._shown = ""
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         """Begin, if there is anywhere to show it."""
-        if self._in_place or self._on_a_terminal:
-            self._task = asyncio.create_task(self._keep_showing())
+        if self._place is not None:
+            self._task = asyncio.create_task(self._keep_showing(self._place))
 
     async def stop(self) -> None:
-        """End, and take the line away."""
+        """Show no more of it."""
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
             self._task = None
-        if self._on_a_terminal and self._shown:
-            sys.stdout.write(_ERASE)
-            sys.stdout.flush()
 
     def finish(self, line: QuietLine) -> None:
         """Show the last line: where the live one stood, if there was one."""
-        if self._display_id:
-            publish(line.bundle(), display_id=self._display_id, update=True)
-        else:
+        if self._place is None:
             publish(line.bundle())
+        else:
+            self._place.finish(line)
 
-    async def _keep_showing(self) -> None:
+    async def _keep_showing(self, place: _Place) -> None:
         await asyncio.sleep(FIRST_AFTER_S)
         while True:
             line = self._line()
             if str(line) != self._shown:
-                self._show(line)
+                self._shown = str(line)
+                place.show(line)
             await asyncio.sleep(EVERY_S)
 
-    def _show(self, line: QuietLine) -> None:
-        self._shown = str(line)
-        if self._on_a_terminal:
-            sys.stdout.write(_ERASE + fit(self._shown, shutil.get_terminal_size().columns - 1))
-            sys.stdout.flush()
-        elif self._display_id:
+
+class _Place(Protocol):
+    """Where a line can be shown that changes."""
+
+    def show(self, line: QuietLine) -> None: ...
+
+    def finish(self, line: QuietLine) -> None: ...
+
+
+class _Display:
+    """Under the cell of a notebook: a display that is updated."""
+
+    def __init__(self) -> None:
+        self._display_id = ""
+
+    def show(self, line: QuietLine) -> None:
+        if self._display_id:
             publish(line.bundle(), display_id=self._display_id, update=True)
         else:
             self._display_id = f"cassette-{uuid.uuid4().hex}"
             publish(line.bundle(), display_id=self._display_id)
 
+    def finish(self, line: QuietLine) -> None:
+        if self._display_id:
+            publish(line.bundle(), display_id=self._display_id, update=True)
+        else:
+            publish(line.bundle())
 
-def _can_update(shell: InteractiveShell) -> bool:
-    """Whether displays under a cell can be changed later: in a kernel they can."""
-    return hasattr(shell, "kernel")
+
+class _TerminalLine:
+    """The last line of a terminal. It gives way to whatever else is written, and waits while that has not ended its line."""
+
+    def __init__(self) -> None:
+        self._stream = sys.stdout
+        self._write: Callable[[str], int] = self._stream.write
+        self._visible = False
+        self._line_open = False
+        self._watching = False
+
+    def show(self, line: QuietLine) -> None:
+        if not self._watching:
+            self._watching = True
+            setattr(self._stream, "write", self._give_way)  # noqa: B010 - a method is replaced, for a while
+        if not self._line_open:
+            self._write(_ERASE + fit(str(line), shutil.get_terminal_size().columns - 1))
+            self._stream.flush()
+            self._visible = True
+
+    def finish(self, line: QuietLine) -> None:
+        self._give_way("")
+        if self._watching and vars(self._stream).get("write") == self._give_way:
+            del self._stream.write
+        publish(line.bundle())
+
+    def _give_way(self, text: str) -> int:
+        if self._visible:
+            self._write(_ERASE)
+            self._visible = False
+        if text:
+            self._line_open = not text.endswith("\n")
+        return self._write(text)
+
+
+def _place(shell: InteractiveShell) -> _Place | None:
+    if hasattr(shell, "kernel"):
+        return _Display()
+    return _TerminalLine() if sys.stdout.isatty() else None

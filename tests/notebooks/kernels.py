@@ -147,16 +147,17 @@ class Terminal:
     """IPython in a terminal. Cells are pasted, as people do."""
 
     def __init__(self, folder: Path) -> None:
+        self.folder = folder
         self.child = pexpect.spawn(
             sys.executable,
             ["-m", "IPython", *_QUIET, "--colors=NoColor", "--TerminalInteractiveShell.term_title=False"],
             cwd=str(folder),
-            env=environment(folder) | {"TERM": "xterm"},
+            env=environment(folder) | {"TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1"},
             encoding="utf-8",
             timeout=20,
             dimensions=(50, 200),
         )
-        self.child.expect(r"In \[1\]: ")
+        self.child.expect(r"In \[1\]:")
         self.count = 1
 
     def run(self, code: str, *, timeout: float = 20) -> str:
@@ -170,7 +171,7 @@ class Terminal:
 
     def wait(self, *, timeout: float = 20) -> str:
         self.count += 1
-        self.child.expect(rf"In \[{self.count}\]: ", timeout=timeout)
+        self.child.expect(rf"In \[{self.count}\]:", timeout=timeout)
         return plain(self.child.before or "").replace("\r", "")
 
     def close(self) -> None:

@@ -84,7 +84,8 @@ class Redactor:
                         " is; make the pattern narrower"
                     )
                 protected.add((id(member.owner), member.name))
-        return self._redact_tree(value, protected)
+        redacted, count = self._redact_tree(value, protected)
+        return (redacted, count) if count else (value, 0)
 
     def _redact_tree(self, value: Any, protected: set[tuple[int, str]]) -> tuple[Any, int]:
         total = 0

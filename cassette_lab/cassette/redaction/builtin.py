@@ -65,7 +65,7 @@ def redact(text: str) -> tuple[str, int]:
 
 def is_clean(texts: list[str]) -> bool:
     """Whether no rule matches in any of ``texts``. A no may be wrong, a yes never is."""
-    low = _ascii_lower("\0".join(texts))
+    low = _ascii_lower(",".join(texts))  # no match goes over a comma
     return not _is_suspicious(low) or not (
         _BEARER.search(low) or _SERVICE_KEY.search(low) or "akia" in low or _ASSIGNMENT.search(low)
     )

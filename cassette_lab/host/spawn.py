@@ -48,7 +48,7 @@ class FunctionProvider:
 class FunctionRun(Run):
     """A call of an ``@subagent`` function. An abort or a disposal cancels it; it may clean up before it ends."""
 
-    __slots__ = ("_task", "_unwatch")
+    __slots__ = ("_stopping", "_task", "_unwatch")
 
     def __init__(self, handler: Handler, request: SubagentRequest) -> None:
         child = new_child(request.parent or ROOT_PARENT)
@@ -60,6 +60,7 @@ class FunctionRun(Run):
             work, loop=asyncio.get_running_loop(), name=f"subagent {handler.label}", context=context_of(child)
         )
         self._disposed = False
+        self._stopping = False
         self._task.add_done_callback(self._ended)
         self._unwatch: Callable[[], None] | None = None
         if request.signal is not None:
@@ -73,7 +74,10 @@ class FunctionRun(Run):
             await self._wait()
 
     def _cancel(self) -> None:
-        self._task.cancel("the call was aborted")
+        """Once: a second cancellation would interrupt the cleaning up after the first."""
+        if not self._stopping:
+            self._stopping = True
+            self._task.cancel("the call was aborted")
 
     def _ended(self, task: asyncio.Task[SubagentResult]) -> None:
         if self._unwatch is not None:

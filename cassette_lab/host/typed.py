@@ -189,9 +189,12 @@ def _union(arms: tuple[Any, ...], value: Any) -> Any:
         for arm in arms:
             if _is_plainly(_resolved(arm), value) is exact:
                 try:
-                    return _typed(arm, value)
+                    made = _typed(arm, value)
                 except _MisfitError as error:
                     misfit = error
+                else:
+                    if exact or made is not value:
+                        return made
     if misfit is not None:
         raise misfit
     return value

@@ -120,9 +120,25 @@ _ACCEPTED = Option("--show-calls", "show_calls", "accepted, and without effect h
 COMMANDS: Final = {
     command.name: command
     for command in (
-        Command("verify", "FILE", (1, 1), "check every rule of the format and the hash chain", verify, (_JSON, _ACCEPTED)),
-        Command("inspect", "FILE", (1, 1), "say what a cassette holds", inspect, (_JSON, _SHOW_CALLS)),
-        Command("diff", "EXPECTED ACTUAL", (2, 2), "compare two cassettes call by call", diff, (_JSON, _ACCEPTED)),
+        Command(
+            "verify",
+            "FILE",
+            (1, 1),
+            "check every rule of the format and the hash chain",
+            verify,
+            (_JSON, _ACCEPTED),
+            needs_only_columns=True,
+        ),
+        Command("inspect", "FILE", (1, 1), "say what a cassette holds", inspect, (_JSON, _SHOW_CALLS), needs_only_columns=True),
+        Command(
+            "diff",
+            "EXPECTED ACTUAL",
+            (2, 2),
+            "compare two cassettes call by call",
+            diff,
+            (_JSON, _ACCEPTED),
+            needs_only_columns=True,
+        ),
         Command(
             "load",
             "PATH...",

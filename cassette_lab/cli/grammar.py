@@ -7,7 +7,7 @@ nothing, ``--help`` helps wherever it stands and ``-h`` only as the first word.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from cassette_lab.errors import CassetteLabError
@@ -45,7 +45,8 @@ class Call:
 class Command:
     """``run`` carries a call out and returns the exit code. ``operands`` names them, for example ``FILE`` or ``[FOLDER]``.
 
-    ``counts`` is how many operands there may be: at least, and at most (None: any number).
+    ``counts`` is how many operands there may be: at least, and at most (None: any number). ``needs_only_columns``: it does
+    without pandas.
     """
 
     name: str
@@ -53,7 +54,8 @@ class Command:
     counts: tuple[int, int | None]
     help: str
     run: Callable[[Call], int]
-    options: Sequence[Option] = field(default=())
+    options: Sequence[Option] = ()
+    needs_only_columns: bool = False
 
     def parse(self, words: Sequence[str]) -> Call:
         """The call that these words make; ``UsageError``, one sentence, when they make none."""

@@ -11,7 +11,8 @@ from typing import Final
 
 from cassette_lab.cli.commands import COMMANDS
 from cassette_lab.cli.grammar import UsageError
-from cassette_lab.cli.output import complain, discard_output, say, settle_streams
+from cassette_lab.cli.output import complain, say
+from cassette_lab.cli.process import discard_output, do_without_pandas, settle_streams
 from cassette_lab.errors import CassetteLabError
 
 INTERRUPTED: Final = 130
@@ -34,11 +35,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Raises nothing for a user's mistake, a broken file or an output that is closed early: one line on standard error
     says what is wrong, and nothing does for the last.
     """
+    own_process = arguments is None
     if arguments is None:
         settle_streams()
         arguments = sys.argv[1:]
     try:
-        code = _dispatch(arguments)
+        code = _dispatch(arguments, own_process=own_process)
         sys.stdout.flush()
     except BrokenPipeError:
         discard_output()
@@ -58,14 +60,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
-def _dispatch(arguments: Sequence[str]) -> int:
+def _dispatch(arguments: Sequence[str], *, own_process: bool) -> int:
     if not arguments or "--help" in arguments or arguments[0] == "-h":
         say(*_usage().split("\n"))
         return 0 if arguments else 1
     command = COMMANDS.get(arguments[0])
     if command is None:
         raise UsageError(f"there is no command {arguments[0]!r}; there is: {', '.join(COMMANDS)}")
-    return command.run(command.parse(arguments[1:]))
+    call = command.parse(arguments[1:])
+    if own_process and command.needs_only_columns:
+        do_without_pandas()
+    return command.run(call)
 
 
 def _usage() -> str:

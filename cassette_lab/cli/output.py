@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import os
 import sys
 from collections.abc import Iterable
 from typing import Any
@@ -40,24 +38,3 @@ def print_chunks(chunks: Iterable[str]) -> None:
             held, characters = [], 0
     held.append("\n")
     sys.stdout.write("".join(held))
-
-
-def settle_streams() -> None:
-    """Make the standard streams of this process UTF-8 whatever the terminal says, and present even when it gives none."""
-    for name in ("stdout", "stderr"):
-        stream = getattr(sys, name)
-        if stream is None:
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115 - lives as long as the process
-        elif isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
-
-
-def discard_output() -> None:
-    """Nobody reads standard output any more: let what is left, and the interpreter's last flush, go nowhere."""
-    try:
-        descriptor = sys.stdout.fileno()
-    except (OSError, ValueError):
-        return
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, descriptor)
-    os.close(nowhere)

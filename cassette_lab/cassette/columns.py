@@ -52,7 +52,7 @@ CALLS: Final = pa.schema(
         column("parent_context_fingerprint", pa.string(), "digest of what the parent agent could be seen to be"),
         column("request_fingerprint", pa.string(), "digest of the request before redaction"),
         column("occurrence", pa.int64(), "number of the call among those of equal parent, context and request, from 1"),
-        column("started_at", TIME, "when the call was admitted; null where the file holds no date", "ms"),
+        column("started_at", TIME, "when the call was admitted; null where that is no date of the years 1 to 9999", "ms"),
         column("start_latency_ms", pa.float64(), "admission until the upstream had started (or failed to)", "ms"),
         column("duration_ms", pa.float64(), "admission until the outcome", "ms"),
         column("signal_aborted_at_ms", pa.float64(), "admission until the caller's abort; null without one", "ms"),
@@ -178,9 +178,16 @@ def call_depth(parent_key: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedA
 
 
 def time_ms(text: str) -> int | None:
-    """A recorded time as milliseconds since 1970 (whole ones); None where the text is no date."""
+    """A recorded time as milliseconds since 1970; None where the text is no date of the years 1 to 9999.
+
+    Cassettes may hold others, but Python's dates cannot.
+    """
     value = date_parse_ms(text)
-    return None if value is None else int(value)
+    return value if value is not None and _FIRST_MS <= value <= _LAST_MS else None
+
+
+_FIRST_MS: Final = -62_135_596_800_000
+_LAST_MS: Final = 253_402_300_799_999
 
 
 def _row(interaction: Interaction, *, bodies: bool) -> dict[str, Any]:

@@ -23,7 +23,7 @@ SOURCE: Final = column(
 
 CASSETTES: Final = [
     column("cassette_id", pa.string(), "id the recorder gave the file"),
-    column("created_at", TIME, "when the recording began; null where the header's date is of another form", "ms"),
+    column("created_at", TIME, "when the recording began; null where the file holds no date of the years 1 to 9999", "ms"),
     column("target", pa.string(), "version of the subagent interface the calls were made through"),
     column("provider", pa.string(), "name of the recording provider"),
     column("upstream", pa.string(), "name of the provider that was recorded"),

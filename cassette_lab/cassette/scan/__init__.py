@@ -56,7 +56,7 @@ def project(path: str | Path, *, workers: int = 1, bodies: bool = False, digest:
 def _quick(path: str | Path, *, workers: int, bodies: bool, digest: bool) -> Projection:
     with CassetteReader(path) as reader:
         header, start, first_line = reader.header, reader.record_end, reader.lines + 1
-    with io.FileIO(path) as file, _unchanged(file, path) as size, digesting(path, wanted=digest) as sha256:
+    with io.FileIO(path) as file, _unchanged(file, path) as size, digesting(path, size, wanted=digest) as sha256:
         cuts = _cuts(file, start, size) if workers > 1 else [start, size]
         scan = scan_shared if len(cuts) > 2 else scan_alone
         parts = scan(file, list(pairwise(cuts)), header.request_storage, bodies=bodies)

@@ -125,10 +125,10 @@ class Block:
 
 def read_blocks(file: io.FileIO, start: int, stop: int) -> Iterator[Block]:
     """The blocks of ``file`` from ``start``, where a line begins, to ``stop``, where one ends. Use each before the next."""
-    buffer = bytearray(BLOCK_BYTES + MARGIN_BYTES)
+    buffer = bytearray(min(BLOCK_BYTES, stop - start) + 1 + MARGIN_BYTES)
     while start < stop:
         file.seek(start)
-        got = _fill(file, buffer, min(len(buffer) - MARGIN_BYTES, stop - start))
+        got = _fill(file, buffer, min(len(buffer) - MARGIN_BYTES - 1, stop - start))
         if not got:
             raise DoubtError
         size = buffer.rfind(b"\n", 0, got) + 1

@@ -1,4 +1,4 @@
-"""A file's digest, worked out by a thread of its own while the file is scanned."""
+"""A file's digest, worked out by a thread of its own while a large file is scanned."""
 
 from __future__ import annotations
 
@@ -13,19 +13,22 @@ _PIECE_BYTES: Final = 1 << 20
 
 
 @contextmanager
-def digesting(path: str | Path, *, wanted: bool) -> Iterator[Digest]:
-    """A digest whose ``value`` is there when the block has been left."""
+def digesting(path: str | Path, size: int, *, wanted: bool) -> Iterator[Digest]:
+    """The digest of a file of ``size`` bytes, if it is ``wanted``; its ``value`` is there when the block has been left."""
     digest = Digest(path)
-    if wanted:
-        digest.start()
+    if not wanted or size <= _PIECE_BYTES:
+        yield digest
+        if wanted:
+            digest.run()
+        return
+    digest.start()
     try:
         yield digest
     except BaseException:
         digest.given_up = True
         raise
     finally:
-        if wanted:
-            digest.join()
+        digest.join()
 
 
 class Digest(threading.Thread):

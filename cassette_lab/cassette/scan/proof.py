@@ -44,7 +44,7 @@ def prove(block: Block, walk: Walk) -> Proof:
     """Finish the proof of the lines that came through the walk."""
     good = walk.good
     texts = block.fixed(64)
-    for name in ("parent_context_fingerprint", "request_fingerprint"):
+    for name in ("parent_context_fingerprint", "request_fingerprint", "previous_hash"):
         rows = np.flatnonzero(good)
         good[rows] = _are_hexadecimal(texts[walk.digests[name][rows] + 7])
     whole = {name: _scattered(integers, block, span, good) for name, span in walk.integers.items()}

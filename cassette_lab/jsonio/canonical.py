@@ -6,6 +6,7 @@ Source: cassette format, Canonical JSON; ECMA-262 ``JSON.stringify`` (strings, n
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 from json.encoder import encode_basestring
 from typing import Any, Final
@@ -34,9 +35,9 @@ def canonical(value: Any) -> bytes:
     try:
         if orjson_agrees(value, _QUICK_DEPTH, _ANY_WIDTH):
             return orjson.dumps(value, None, orjson.OPT_SORT_KEYS)
-    except (orjson.JSONEncodeError, RecursionError):  # surrogates; a caller that stands deep already
-        pass
-    return _write(value).encode()
+        return orjson.dumps(_with_integers(value, _QUICK_DEPTH), None, orjson.OPT_SORT_KEYS)
+    except (_DisagreementError, orjson.JSONEncodeError, RecursionError):  # … surrogates; a caller that stands deep already
+        return _write(value).encode()
 
 
 def digest(value: Any) -> str:
@@ -104,6 +105,31 @@ def orjson_agrees(value: Any, depth: int, width: int) -> bool:
         number: float = value
         return (1e-4 <= number < 1e15 or -1e15 < number <= -1e-4) and not number.is_integer()
     return False
+
+
+class _DisagreementError(Exception):
+    """A value that orjson does not spell as ECMAScript does."""
+
+
+def _with_integers(value: Any, depth: int) -> Any:
+    """A copy of ``value`` with ``1.0`` as ``1``, which is often all that keeps orjson from spelling it."""
+    if type(value) is float and value.is_integer() and abs(value) <= MAX_SAFE_INTEGER:
+        if value == 0 and math.copysign(1, value) < 0:
+            raise _DisagreementError
+        return int(value)
+    if type(value) is dict and depth:
+        return {name: _with_integers(child, depth - 1) for name, child in value.items() if _sorts_alike(name)}
+    if type(value) is list and depth:
+        return [_with_integers(child, depth - 1) for child in value]
+    if orjson_agrees(value, 0, 0):
+        return value
+    raise _DisagreementError
+
+
+def _sorts_alike(name: Any) -> bool:
+    if type(name) is str and (name.isascii() or max(name) < "\ud800"):
+        return True
+    raise _DisagreementError
 
 
 def _write(value: Any) -> str:

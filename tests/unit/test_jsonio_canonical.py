@@ -142,6 +142,7 @@ SCALARS = (
     st.none()
     | st.booleans()
     | st.integers(-(2**60), 2**60)
+    | st.integers(-5, 5).map(lambda number: float(number) + 0.0)
     | st.floats(allow_nan=False, allow_infinity=False).filter(lambda number: not (number == 0 and math.copysign(1, number) < 0))
     | st.text()
     | st.text("a\ud800\udc00\U0001f600\ue000\n", max_size=5)

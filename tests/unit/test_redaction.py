@@ -85,7 +85,8 @@ def test_roots_of_every_kind(value: Any) -> None:
     assert Redactor().json(value) == ((X, 1) if isinstance(value, str) else (value, 0))
 
 
-def test_a_secret_over_two_strings_is_none() -> None:
+def test_arrays_of_every_kind_and_no_secret_over_two_strings() -> None:
+    assert Redactor().json(("x", ("Bearer abcdefgh",))) == (["x", [X]], 1)
     assert Redactor().json(["Bearer ", "abcdefgh", "token=", "abcd"]) == (["Bearer ", "abcdefgh", "token=", "abcd"], 0)
 
 

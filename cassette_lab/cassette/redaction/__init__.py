@@ -20,6 +20,7 @@ __all__ = ["Redactor", "is_secret_name"]
 _QUICK_DEPTH: Final = 30
 _SECRET_NAMES: Final = frozenset({"apikey", "authorization", "cookie", "password", "secret", "token"})
 _SECRET_ENDINGS: Final = ("apikey", "accesstoken", "refreshtoken", "idtoken", "clientsecret")
+_REDACTABLE: Final = (str, dict, list, tuple)
 _LETTERS: Final = "abcdefghijklmnopqrstuvwxyz0123456789"
 
 
@@ -105,12 +106,12 @@ class Redactor:
                     if is_secret_name(name):
                         members[name] = REDACTED
                         total += 1
-                    elif isinstance(child, (str, dict, list)) and (id(item), name) not in protected:
+                    elif isinstance(child, _REDACTABLE) and (id(item), name) not in protected:
                         work.append((members, name, child))
-            elif isinstance(item, list):
+            elif isinstance(item, (list, tuple)):
                 copy = list(item)
                 into[key] = copy
-                work.extend((copy, index, child) for index, child in enumerate(item) if isinstance(child, (str, dict, list)))
+                work.extend((copy, index, child) for index, child in enumerate(item) if isinstance(child, _REDACTABLE))
             else:
                 into[key] = item
         return root[0], total

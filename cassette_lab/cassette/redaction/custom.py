@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from regress import Match
 
 _LONGEST: Final = 10_000
+_SHOWN: Final = 100
 _UTF_16: Final = "utf-16-le"
 
 
@@ -32,8 +33,9 @@ class CustomPattern:
             translation = translate(pattern)
             self._regex = Regex(translation.source)
         except (PatternSyntaxError, RegressError) as error:
+            shown = show(pattern if len(pattern) <= _SHOWN else f"{pattern[:_SHOWN]}…")
             raise ConfigError(
-                f"the redaction pattern {show(pattern)} is not a JavaScript regular expression ({error}); correct or remove it"
+                f"the redaction pattern {shown} is not a JavaScript regular expression ({error}); correct or remove it"
             ) from None
         self._prepared = folded if translation.folds else units
 

@@ -9,10 +9,11 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
+from cassette_lab.cassette.without_pandas import do_without_pandas
 from cassette_lab.cli.commands import COMMANDS
 from cassette_lab.cli.grammar import UsageError
 from cassette_lab.cli.output import complain, say
-from cassette_lab.cli.process import discard_output, do_without_pandas, settle_streams
+from cassette_lab.cli.process import discard_output, settle_streams
 from cassette_lab.errors import CassetteLabError
 
 INTERRUPTED: Final = 130

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from cassette_lab.cassette.scan.blocks import DoubtError
 from cassette_lab.cassette.scan.part import scan_part
+from cassette_lab.cassette.without_pandas import do_without_pandas
 
 _LENGTH: Final = struct.Struct("<Q")
 
@@ -86,4 +87,5 @@ def _work(task: dict[str, Any], table: io.BufferedWriter) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
+    do_without_pandas()
     main(int(sys.argv[1]))

@@ -313,7 +313,7 @@ def version_of(python: str) -> tuple[int, int, int] | None:
 
 
 def find_browser(environment: Environment) -> tuple[str | None, str]:
-    """A Chromium for the browser tests ("" is Playwright's own), or None and why there is none."""
+    """The path of a Chromium for the browser tests, or None and why there is none."""
     named = os.environ.get("CHROMIUM")
     for name in (named, *BROWSERS):
         found = shutil.which(name) if name else None
@@ -328,7 +328,10 @@ def find_browser(environment: Environment) -> tuple[str | None, str]:
         if found:
             return found, ""
     if environment.quietly(str(environment.python), "-m", "playwright", "install", "chromium"):
-        return "", ""
+        ask = "from playwright.sync_api import sync_playwright as start\nwith start() as it: print(it.chromium.executable_path)"
+        done = subprocess.run([str(environment.python), "-c", ask], stdout=subprocess.PIPE, text=True, check=False)
+        if done.returncode == 0:
+            return done.stdout.strip(), ""
     return None, "no Chromium was found, and none could be installed"
 
 

@@ -169,6 +169,7 @@ class SubagentRequest:
         return cls(prompt=members.get("prompt"), parent=parent, signal=signal, extra=extra, **known)  # type: ignore[arg-type]
 
 
+_RESULT_NAMES = frozenset({"output", "stopReason", "structured"})
 _REQUEST_NAMES = {
     "label": "label",
     "agentOptions": "agent_options",
@@ -204,7 +205,7 @@ class SubagentResult:
     @classmethod
     def from_json(cls, members: Mapping[str, Any]) -> Self:
         """The result with these members; nothing is checked here."""
-        extra = {name: value for name, value in members.items() if name not in ("output", "stopReason", "structured")}
+        extra = {} if members.keys() <= _RESULT_NAMES else {k: v for k, v in members.items() if k not in _RESULT_NAMES}
         return cls(
             output=members.get("output"),  # type: ignore[arg-type]
             stop_reason=members.get("stopReason"),  # type: ignore[arg-type]

@@ -25,6 +25,7 @@ REQUEST_MEMBERS: Final = ("agentOptions", "label", "maxDepth", "outputSchema", "
 
 _LABEL: Final = 4  # place of the label among the facts
 _SLUG_LENGTH: Final = 32
+_SHORT_LABEL: Final = 120
 _SESSION_MEMBERS: Final = ("cwd", "origin", "delegationDepth", "agentPreset")
 _OUTSIDE_SLUG: Final = re.compile("[^a-z0-9]+")
 _MEMBER_PREFIX: Final = tuple((name, f'"{name}":'.encode()) for name in REQUEST_MEMBERS)
@@ -145,8 +146,17 @@ def parent_fingerprint(parent: ParentAgent, inherits_parent_context: bool) -> st
 
 def slug(label: str | None) -> str:
     """The readable part of a call key: lower-cased, everything but a-z and 0-9 as single dashes, at most 32 characters."""
-    dashed = _OUTSIDE_SLUG.sub("-", label.lower()).removeprefix("-").removesuffix("-") if label else ""
+    if not label:
+        return "agent"
+    return _short_slug(label) if len(label) <= _SHORT_LABEL else _slug(label)
+
+
+def _slug(label: str) -> str:
+    dashed = _OUTSIDE_SLUG.sub("-", label.lower()).removeprefix("-").removesuffix("-")
     return dashed[:_SLUG_LENGTH] or "agent"
+
+
+_short_slug: Final = lru_cache(maxsize=512)(_slug)  # a run has few labels, and calls each of them often
 
 
 def call_key(parent_key: str, label: str | None, context_fingerprint: str, fingerprint: str, occurrence: int) -> str:

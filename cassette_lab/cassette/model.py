@@ -7,9 +7,11 @@ Source: cassette format 1, Header and Interaction.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, Final, Literal, Self, TypeAlias
 
 from cassette_lab.contracts import Capabilities
@@ -40,7 +42,14 @@ def stop_reason_category(stop_reason: str) -> StopReasonCategory:
 
 def iso_now() -> str:
     """Now, as a cassette writes times: ISO-8601 UTC with milliseconds and ``Z``."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
+    second, millisecond = divmod(time.time_ns() // 1_000_000, 1000)
+    return f"{_second_text(second)}.{millisecond:03}Z"
+
+
+@lru_cache(maxsize=4)
+def _second_text(second: int) -> str:
+    """A second since 1970 as ISO-8601 UTC; one text serves the many calls of that second."""
+    return datetime.fromtimestamp(second, UTC).isoformat()[:-6]
 
 
 @dataclass(frozen=True, slots=True)

@@ -157,7 +157,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(JSON)
 def test_the_quick_way_writes_what_the_exact_way_writes(value: Any) -> None:
     text = canonical(value)
@@ -168,7 +168,7 @@ def test_the_quick_way_writes_what_the_exact_way_writes(value: Any) -> None:
     assert canonical(copy) == text
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=500, deadline=None)
 @given(
     st.floats(allow_nan=False, allow_infinity=False)
     | st.integers(0, 2**64 - 1).map(lambda bits: struct.unpack("<d", struct.pack("<Q", bits))[0]).filter(math.isfinite)

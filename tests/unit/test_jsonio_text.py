@@ -67,7 +67,7 @@ def test_lines_end_at_line_feeds_and_carriage_returns_before_them_only() -> None
     assert list(split_lines(b"\r")) == [(1, b"\r")]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(st.text("ab\r\n", max_size=12).map(str.encode))
 def test_lines_are_what_the_regular_expression_splits(data: bytes) -> None:
     assert [line for _, line in split_lines(data)] == re.split(rb"\r?\n", data)
@@ -184,7 +184,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(JSON)
 def test_indented_json_is_json_dumps_with_escapes(value: Any) -> None:
     text = pretty(value)

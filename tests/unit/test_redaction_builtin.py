@@ -98,7 +98,7 @@ FRAGMENTS = st.sampled_from([
 ])  # fmt: skip
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=600, deadline=None)
 @given(st.lists(FRAGMENTS, max_size=12).map("".join))
 @example("sk-aaaaaaaaaaaa-token=abcd")
 @example("ghp_aaaaaaaaaaaa-sk-aaaaaaaaaaaa")

@@ -8,6 +8,7 @@ from typing import Any, Final
 from cassette_lab.cli import words
 from cassette_lab.cli.grammar import Call, Command, Option, UsageError, count, one_of
 from cassette_lab.cli.output import complain, print_chunks, print_json, say
+from cassette_lab.views.theme import plural
 
 _LARGE_BYTES: Final = 1 << 26
 
@@ -73,7 +74,9 @@ def load(call: Call) -> int:
         workers=call.options.get("workers", 1),
     )
     written = write_tables(lab, folder, format=call.options.get("format", "parquet"))
-    say(*(f"{name}: {rows:,} rows in {path}" for name, rows, path in written))
+    for line in words.not_loaded(lab.problems.to_pylist()):
+        complain(line)
+    say(*(f"{plural(rows, 'row')} in {path}" for _, rows, path in written))
     return 0
 
 

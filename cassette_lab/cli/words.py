@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 from cassette_lab.cassette.model import Header
 from cassette_lab.jsonio import JsonObject
-from cassette_lab.views.theme import category_of, duration_text
+from cassette_lab.views.theme import category_of, duration_text, plural
+
+SHOWN_PROBLEMS: Final = 10
 
 
 def verified(document: JsonObject) -> list[str]:
@@ -22,7 +25,7 @@ def inspected(document: JsonObject, header: Header) -> list[str]:
     patterns = len(header.redaction_patterns)
     secrets = "secrets redacted" if header.redact_secrets else "secrets not redacted"
     if header.redact_secrets and patterns:
-        secrets += f", {number(patterns, 'pattern')} of its own"
+        secrets += f", {plural(patterns, 'pattern')} of its own"
     facts = {
         "cassette": document["cassetteId"],
         "recorded": header.created_at,
@@ -40,7 +43,7 @@ def inspected(document: JsonObject, header: Header) -> list[str]:
 def counts(document: JsonObject) -> str:
     """``3 calls: 2 completed, 1 failed, 0 aborted; the longest took 8.0 ms``."""
     outcomes = ", ".join(f"{document[name]:,} {name}" for name in ("completed", "failed", "aborted"))
-    calls = number(document["interactions"], "call")
+    calls = plural(document["interactions"], "call")
     if not document["interactions"]:
         return calls
     return f"{calls}: {outcomes}; the longest took {duration_text(document['durationMs'])}"
@@ -53,9 +56,15 @@ def calls(documents: Iterable[JsonObject]) -> Iterator[str]:
         yield f"  {call['sequence']:>6}  {outcome:<14}  {duration_text(call['durationMs']):>11}  {call['callKey']}"
 
 
-def number(count: int, noun: str) -> str:
-    """``1 call``, ``2,000 calls``."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+def not_loaded(problems: Sequence[JsonObject]) -> list[str]:
+    """Files that were left out, a line each; of many, the first."""
+    lines = [f"not loaded: {problem['source']}, {_place(problem)}{problem['message']}" for problem in problems[:SHOWN_PROBLEMS]]
+    more = len(problems) - len(lines)
+    return [*lines, f"not loaded: {more:,} more; the table of problems lists them"] if more else lines
+
+
+def _place(problem: JsonObject) -> str:
+    return "" if problem["line"] is None else f"line {problem['line']}: "
 
 
 def _outcome(kind: str, stop_reason: str | None) -> str:

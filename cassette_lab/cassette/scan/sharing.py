@@ -22,7 +22,6 @@ from typing import IO, Any, Final, TypeAlias
 
 import pyarrow as pa
 
-import cassette_lab
 from cassette_lab.cassette.model import RequestStorage
 from cassette_lab.cassette.scan.blocks import DoubtError
 from cassette_lab.cassette.scan.part import Part, scan_part
@@ -95,7 +94,7 @@ class _Worker:
         self.connection, other = socket.socketpair()
         with other:
             self.connection.settimeout(_PATIENCE_SECONDS)
-            home = str(Path(cassette_lab.__file__).parent.parent)
+            home = str(Path(__file__).parents[3])
             command = [sys.executable, "-P", "-m", "cassette_lab.cassette.scan.worker", str(other.fileno())]
             try:
                 self.process: subprocess.Popen[bytes] | None = subprocess.Popen(  # noqa: S603 - our own module

@@ -39,6 +39,7 @@ ABORT_GRACE_S: Final = 2.0
 """How long stopped calls may take to end before they are recorded as aborted as they are."""
 
 _HAND_OVER_S: Final = 10.0
+_BEGINNINGS: Final = 3
 _LAST_WAIT_S: Final = ABORT_GRACE_S + 1
 _INTERRUPTIONS: Final = (asyncio.CancelledError, KeyboardInterrupt, SystemExit, GeneratorExit)
 
@@ -310,6 +311,8 @@ class ActiveCassette:
     async def _settle(self) -> bool:
         """Wait for the calls that are out; whether they have ended."""
         progress = self.handle.stats
+        for _ in range(_BEGINNINGS):  # tasks that were only just made get as far as their calls
+            await asyncio.sleep(0)
         if not progress.running:
             return True
         idle = asyncio.create_task(progress.idle())

@@ -42,9 +42,9 @@ class Handler:
         self.label: str = function.__name__ if label is None else label
         self.signature = inspect.signature(function)
 
-    @functools.cached_property
+    @property
     def hints(self) -> dict[str, Any]:
-        """The annotations; empty where they cannot be resolved. Read at the first call: names may be defined late."""
+        """The annotations, as their names stand now: they may be defined late, or again. Empty where one is unknown."""
         try:
             return typing.get_type_hints(self.function)
         except Exception:  # noqa: BLE001 - such annotations say nothing

@@ -10,6 +10,7 @@ import enum
 import math
 import os
 import pathlib
+import sys
 import types
 import typing
 import uuid
@@ -259,7 +260,13 @@ def _resolved(annotation: Any) -> Any:
         elif type(annotation).__name__ == "TypeAliasType":
             annotation = annotation.__value__
         else:
-            return annotation
+            return _latest(annotation) if isinstance(annotation, type) else annotation
+
+
+def _latest(kind: type) -> type:
+    """The class that has this one's name now: a re-run cell or a reload defines it again."""
+    named = getattr(sys.modules.get(kind.__module__), kind.__qualname__, kind)
+    return named if isinstance(named, type) and named.__module__ == kind.__module__ else kind
 
 
 def _is_model(kind: Any) -> bool:

@@ -342,6 +342,15 @@ class TestLeaving:
         play(scenario())
         assert results_of(tmp_path / "c") == ["completed", "completed"]
 
+    def test_a_task_that_was_only_just_made_still_counts(self, tmp_path: Path) -> None:
+        async def scenario() -> Any:
+            async with cl.record(tmp_path / "c"):
+                task = asyncio.create_task(outer(1))
+            return await task
+
+        assert play(scenario()) == 1
+        assert results_of(tmp_path / "c") == ["completed", "completed"]
+
     def test_calls_that_do_not_end_are_named_stopped_and_recorded(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -8,6 +8,7 @@ import functools
 import inspect
 import json
 import os
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -336,6 +337,18 @@ class TestTopology:
 
 
 class TestRedefinition:
+    def test_a_result_type_that_is_defined_again_is_the_one_that_comes_back(self, tmp_path: Path) -> None:
+        cells: dict[str, Any] = sys.modules["__main__"].__dict__
+        exec("from dataclasses import dataclass\nimport cassette_lab as cl", cells)  # noqa: S102 - as a notebook does
+        define = "@dataclass\nclass RerunReport:\n    score: int\n    {}"
+        exec(define.format(""), cells)  # noqa: S102 - as above
+        exec("@cl.subagent\nasync def rerun() -> RerunReport:\n    return RerunReport(*range(1, 3))", cells)  # noqa: S102 - as above
+        exec(define.format("more: int"), cells)  # noqa: S102 - as above
+        live, again = play(record_then_replay(tmp_path / "c", cells["rerun"]))
+        assert live == again == cells["RerunReport"](1, 2)
+        for name in ("RerunReport", "rerun"):
+            del cells[name]
+
     def test_defining_a_label_again_replaces_it_for_full_requests(self) -> None:
         for number in (1, 2):
 

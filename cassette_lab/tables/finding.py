@@ -15,9 +15,11 @@ from cassette_lab.tables.kinds import KINDS, Kind, kind_of
 
 PathLikes: TypeAlias = "str | PathLike[str] | Iterable[str | PathLike[str]]"
 
-_KEPT_HIDDEN: Final = ".dsh-cassettes"
+_RECORDINGS: Final = ".dsh-cassettes"
+"""Where cassettes are recorded unless another file is named."""
+
 _SKIPPED: Final = frozenset({"node_modules", "__pycache__"})
-"""Folders that are not looked into, beside hidden ones; so a project's folder can be loaded as a whole."""
+"""Folders that are passed by, as hidden ones are; so a whole project can be loaded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +35,12 @@ def find(paths: Iterable[PathLikes]) -> tuple[list[Found], Path]:
     """The files of paths (files, folders, globs, lists of those), and the folder that they are named from.
 
     Files come in the order of the paths; those of a folder or glob sorted by name, part by part. A file that is reached
-    twice, also by a link, counts once. A path that gives no file is a problem. Raises ``ConfigError`` without any path.
+    twice, also by a link, counts once. What a pattern matches counts as named, unless it ends in ``*`` or ``**``: then, as
+    from a folder, only what looks like an artefact is taken. A path that gives no file is a problem. Raises ``ConfigError``
+    without any path.
     """
     given = list(_each(paths))
-    if not given:
+    if not all(given) or not given:
         raise ConfigError("load needs a path: a cassette file, a folder, or a pattern as runs/**/*.cassette.jsonl")
     found: list[Found] = []
     bases: list[Path] = []
@@ -77,9 +81,20 @@ def _files(path: str) -> tuple[Path, list[Found]]:
     base = Path(path)
     while glob.has_magic(str(base)):
         base = base.parent
+    try:
+        matches = sorted(base.glob(str(plain.relative_to(base))), key=lambda each: each.parts)
+    except ValueError as error:
+        raise ConfigError(f"this pattern cannot be used ({error})", path=path) from None
     found: list[Found] = []
-    for match in sorted(map(Path, glob.iglob(path, recursive=True)), key=lambda each: each.parts):  # noqa: PTH207
-        found += _folder(match, empty_is_problem=False) if match.is_dir() else [Found(match, _named(match))]
+    anything = plain.name in ("*", "**")
+    for match in matches:
+        if any(map(_passed_by, match.relative_to(base).parent.parts)):
+            continue
+        if match.is_dir():
+            if not (_passed_by(match.name) or match.is_symlink()):
+                found += _folder(match, empty_is_problem=False)
+        elif match.is_file() and (kind := kind_of(match) if anything else _named(match)) is not None:
+            found.append(Found(match, kind))
     if not found:
         message = "no file matches this pattern; check the folder, or use ** to look into folders below it"
         found = [Found(plain, problem=FormatError(message, path=path))]
@@ -95,13 +110,18 @@ def _folder(folder: Path, *, empty_is_problem: bool = True) -> list[Found]:
         found.append(Found(Path(error.filename), problem=problem))
 
     for where, folders, names in os.walk(folder, onerror=unreadable):
-        folders[:] = [name for name in folders if name == _KEPT_HIDDEN or not (name.startswith(".") or name in _SKIPPED)]
+        folders[:] = [name for name in folders if not _passed_by(name)]
         kinds = [(path, kind_of(path)) for path in (Path(where, name) for name in names) if path.is_file()]
         found += [Found(path, kind) for path, kind in kinds if kind is not None]
     if not found and empty_is_problem:
         message = "there is no cassette in this folder or below it; a cassette is named *.cassette.jsonl"
         return [Found(folder, problem=FormatError(message, path=folder))]
     return sorted(found, key=lambda each: each.path.parts)
+
+
+def _passed_by(folder: str) -> bool:
+    """Whether a folder of this name is not looked into, unless it was named."""
+    return folder in _SKIPPED or (folder.startswith(".") and folder not in (_RECORDINGS, "..", "."))
 
 
 def _named(path: Path) -> Kind:

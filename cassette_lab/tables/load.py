@@ -31,7 +31,7 @@ def load(
 
     ``paths`` are files, folders (looked into to any depth for ``*.cassette.jsonl``, and ``*.jsonl`` that begin with a
     cassette's header; not into hidden folders) and patterns (``runs/**/*.cassette.jsonl``), or lists of those. Rows come
-    in the order of the paths, a folder's by name; a file that is named twice counts once.
+    in the order of the paths, a folder's by name; a file that is reached twice counts once.
 
     A file that cannot be verified to its end gives no rows. With ``on_error="raise"`` the first one raises
     ``FormatError``; with ``"collect"`` each is a row of ``lab.problems``. ``bodies`` adds to ``calls`` what was said:

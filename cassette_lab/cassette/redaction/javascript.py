@@ -25,6 +25,7 @@ from typing import Final
 _PRIVATE_PLANE: Final = 0x100000
 _SURROGATES: Final = range(0xD800, 0xE000)
 _BACKSLASH: Final = ord("\\")
+_HYPHEN: Final = ord("-")
 
 
 class PatternSyntaxError(ValueError):
@@ -249,23 +250,21 @@ class _Translator:
         ranges: list[tuple[int, int]] = []
         escapes: list[str] = []
         while not self.units.startswith("]", self.at):
-            first = self._class_atom()
-            last: int | str = first
+            atoms = [self._class_atom()]
             if self.units.startswith("-", self.at) and not self.units.startswith("]", self.at + 1):
                 self.at += 1
-                last = self._class_atom()
-            if isinstance(first, int) and isinstance(last, int):
-                if first > last:
-                    raise PatternSyntaxError("range out of order in a class")
-                ranges.append((first, last))
-                continue
-            for atom in (first, last):  # with a class at one end it is no range, and the hyphen a member
+                atoms.append(self._class_atom())
+                if isinstance(atoms[0], int) and isinstance(atoms[1], int):
+                    if atoms[0] > atoms[1]:
+                        raise PatternSyntaxError("range out of order in a class")
+                    ranges.append((atoms[0], atoms[1]))
+                    continue
+                atoms.append(_HYPHEN)  # with a class at one end it is no range, and the hyphen a member
+            for atom in atoms:
                 if isinstance(atom, int):
                     ranges.append((atom, atom))
                 else:
                     escapes.append(atom)
-            if last is not first:
-                ranges.append((0x2D, 0x2D))
         self.at += 1
         if self.folds or self.ignores_case[-1]:
             ranges += [(code, code) for upper in _upper_letters(ranges) for code in _alike()[upper]]

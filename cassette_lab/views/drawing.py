@@ -105,7 +105,7 @@ class Drawing:
     def html(self, *, still: bool = True, style: bool = True, opened: bool = False) -> str:
         """A ``<figure>`` with the picture and its table. ``still`` adds the PNG for places that drop SVG."""
         parts = [f"<style>{STYLE}.clab-live[hidden]{{display:block}}</style>"] if style else []
-        parts.append(f'<div class="clab-live" hidden>{self.svg}</div>' if still else self.svg)
+        parts.append(f'<div class="clab-live" hidden="hidden">{self.svg}</div>' if still else self.svg)
         if still:
             picture = base64.b64encode(self.png(1.5)).decode()
             parts.append(f'<img class="clab-still" alt="{escape(self.description)}" src="data:image/png;base64,{picture}">')

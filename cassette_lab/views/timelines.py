@@ -31,7 +31,7 @@ def timeline(data: Calls, *, max_rows: int = MAX_ROWS) -> Drawing:
     rows = tree_rows(table)
     bars = list(_bars(rows))
     longest = max([1.0, *(bar.end for bar in bars)])
-    notes = _legend(rows)
+    notes = _legend(rows, longest)
 
     def build() -> alt.TopLevelMixin:
         unit = time_unit(longest)
@@ -74,13 +74,13 @@ def _bars(rows: Sequence[Row]) -> Iterator[Bar]:
         lines += 1
 
 
-def _legend(rows: Sequence[Row]) -> list[str]:
+def _legend(rows: Sequence[Row], longest: float) -> list[str]:
     """What the marks in the picture mean, as far as they occur, and what could not be placed."""
     if not rows:
         return ["no calls"]
     names = {row.category.name for row in rows}
     meanings = (
-        (any(row.latency_ms > 0 for row in rows), "pale: until the run had started"),
+        (any(row.latency_ms > longest / 400 for row in rows), "pale: until the run had started"),
         (bool(names & {"error", "result-error", "start-error"}), "cross: failed"),
         ("start-error" in names, "outline: never started"),
         ("aborted" in names, "hatched: aborted"),

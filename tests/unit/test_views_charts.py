@@ -302,6 +302,32 @@ def test_the_altair_chart_is_there_to_go_on_from() -> None:
     assert isinstance(timeline(audit()).chart, alt.LayerChart)
 
 
+def test_charts_take_a_path_a_folder_a_lab_a_table_and_a_diff(tmp_path: Path) -> None:
+    import asyncio
+
+    from cassette_lab import diff, load, record, subagent
+
+    @subagent("greet")
+    async def greet(name: str) -> str:
+        return f"hello {name}"
+
+    async def run(file: Path) -> None:
+        async with record(file):
+            await greet("a")
+            await greet("b")
+
+    first, second = tmp_path / "first.cassette.jsonl", tmp_path / "second.cassette.jsonl"
+    for file in (first, second):
+        asyncio.run(run(file))
+    lab = load(first)
+    for draw in (timeline, stop_reasons, topology):
+        drawn = [draw(data).cells.rows for data in (first, str(first), [first], lab, lab.calls)]
+        assert all(rows == drawn[0] for rows in drawn)
+        assert "4 calls" in draw(tmp_path).title
+    assert timing_deltas(first, second).cells.rows == timing_deltas(diff(first, second)).cells.rows
+    assert [row[0] for row in timing_deltas(load(first), second).cells.rows] == ["greet", "greet"]
+
+
 def _pixels(png: bytes) -> bytes:
     data, at = b"", 8
     while at < len(png):

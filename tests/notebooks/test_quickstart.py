@@ -34,14 +34,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def executed(folder: Path) -> Any:
-    """The notebook after two runs in one kernel's folder: the second meets the files of the first."""
+    """The notebook after a run; before it, the same kernel has run it once, so every cell meets what the first run left."""
     shutil.copy(NOTEBOOK, folder)
-    for _ in range(2):
-        notebook = nbformat.read(folder / NOTEBOOK.name, as_version=4)
-        notebook.cells.insert(0, nbformat.v4.new_code_cell(OFFLINE))
-        NotebookClient(
-            notebook, timeout=TIMEOUT_S, kernel_name="python3", resources={"metadata": {"path": str(folder)}}
-        ).execute()
+    notebook = nbformat.read(folder / NOTEBOOK.name, as_version=4)
+    before = [nbformat.v4.new_code_cell(cell.source) for cell in notebook.cells if cell.cell_type == "code"]
+    notebook.cells = [nbformat.v4.new_code_cell(OFFLINE), *before, *notebook.cells]
+    NotebookClient(notebook, timeout=TIMEOUT_S, kernel_name="python3", resources={"metadata": {"path": str(folder)}}).execute()
     return notebook
 
 

@@ -32,6 +32,7 @@ _FONT: Final = (
 )
 _NEAREST: Final = 5
 _CLIP: Final = 80
+_NONE: Final = "none"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -165,15 +166,17 @@ def _comparison(diagnosis: Diagnosis) -> str:
     """The live call and its nearest recorded ones, one row each, with marks where they differ."""
     asked = diagnosis.actual.request.metadata
     nearest = diagnosis.nearest()[:_NEAREST]
-    head = ["", "call", "parent", *_MEMBERS, "differs in"]
-    rows = [["<b>asked</b>", _text(asked.label), _text(diagnosis.actual.parent_key), *_members(asked), ""]]
+    rows = [["", "label", "parent", *_MEMBERS, "differs in"]]
+    rows.append(["<b>asked</b>", _text(asked.label), _text(diagnosis.actual.parent_key), *_members(asked), ""])
     rows += [_row(candidate) for candidate in nearest]
+    columns = [column for column in zip(*rows, strict=True) if set(column[1:]) != {_NONE}]
+    head, *body = zip(*columns, strict=True)
     told = {name: line for name, _, line in (each.partition(": ") for each in diagnosis.explain())}
     more = diagnosis.total_candidates - len(nearest)
     note = f'<div style="color:{MUTED}">and {more:,} more recorded calls like these</div>' if more > 0 else ""
     why = f"<b>No recorded call answers this one</b>: {escape(show(told.get('why', '')))}"
     following = f'<span style="color:{MUTED}">next:</span> {escape(show(told.get("next", "")))}'
-    return f'<div style="{_FONT};color:{INK}">{why}{table(head, rows)}{note}{following}</div>'
+    return f'<div style="{_FONT};color:{INK}">{why}{table(head, body)}{note}{following}</div>'
 
 
 _MEMBERS: Final = ("prompt", "model", "other members")
@@ -225,6 +228,6 @@ _WORDS: Final = {
 
 def _text(text: str | None) -> str:
     if text is None:
-        return "none"
+        return _NONE
     shown = show(text)
     return f"<bdi>{escape(shown if len(shown) <= _CLIP else shown[: _CLIP - 1] + '…')}</bdi>"

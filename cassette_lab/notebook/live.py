@@ -22,6 +22,8 @@ from cassette_lab.views.theme import fit
 FIRST_AFTER_S: Final = 0.5
 EVERY_S: Final = 0.25
 _ERASE: Final = "\r\x1b[K"
+_NOTHING: Final = {"text/plain": "", "text/html": ""}
+"""A display that takes no room."""
 
 
 class LiveLine:
@@ -47,7 +49,7 @@ class LiveLine:
             self._task = None
 
     def finish(self, line: QuietLine) -> None:
-        """Show the last line: where the live one stood, if there was one."""
+        """Take the live line away, and show the last one below whatever the cell has shown."""
         if self._place is None:
             publish(line.bundle())
         else:
@@ -86,9 +88,8 @@ class _Display:
 
     def finish(self, line: QuietLine) -> None:
         if self._display_id:
-            publish(line.bundle(), display_id=self._display_id, update=True)
-        else:
-            publish(line.bundle())
+            publish(_NOTHING, display_id=self._display_id, update=True)
+        publish(line.bundle())
 
 
 class _TerminalLine:

@@ -244,11 +244,13 @@ def test_a_kernel_that_ends_while_it_records_closes_the_file(tmp_path: Path, fil
     assert len(read_cassette(tmp_path / file).interactions) == 1
 
 
-def test_progress_is_shown_while_a_cell_records_and_becomes_the_line(kernel: Kernel, file: str) -> None:
+def test_progress_is_shown_while_a_cell_records_and_gives_way_to_the_line(kernel: Kernel, file: str) -> None:
     ran = kernel.run(f"%%cassette record {file}\nawait asyncio.gather(audit('a', delay=1.3), audit('b'))")
-    assert len(ran.lines) == 1
-    assert "recorded 2 calls" in ran.lines[0]
+    assert ran.lines[0] == ""
+    assert "recorded 2 calls" in ran.lines[1]
+    assert len(ran.lines) == 2
     shown = [content["data"]["text/plain"] for content in ran.of("display_data", "update_display_data")]
     assert re.fullmatch(rf"● recording · 2 calls · running: audit · 0 s · {re.escape(file)}", shown[0])
     assert any("· 1 s ·" in line for line in shown)
     assert len(shown) <= 2 + 5 * 1.3
+    assert ran.messages[-2]["content"].get("data", {}).get("text/plain") == ran.lines[1]

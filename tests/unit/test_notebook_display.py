@@ -131,6 +131,7 @@ def test_a_mismatch_shows_the_nearest_calls_and_marks_what_differs() -> None:
     assert "prompt length" in rows[2]
     assert re.findall("≠ ([^<]+)", rows[2]) == [f"{nearest.metadata.prompt_bytes} bytes"]
     assert "#2" in rows[3]
+    assert [text for text in ("label", "prompt", "model", "other members") if f">{text}</th>" in rows[0]] == ["label", "prompt"]
     assert "why: calls of this parent are recorded" in bundle["text/plain"]
     assert "next: " in bundle["text/plain"]
 

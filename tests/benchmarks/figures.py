@@ -116,7 +116,13 @@ def fresh_process(code: str, *arguments: str) -> tuple[float, float]:
 
     Peak memory is the kernel's high-water mark of that process alone (``ru_maxrss`` would start at its parent's).
     """
-    code += "\nimport re\nprint(re.search(r'VmHWM:\\s*(\\d+)', open('/proc/self/status').read())[1])"
+    command = [sys.executable, "-c", _PRINT_PEAK + code, *arguments]
     start = time.perf_counter()
-    done = subprocess.run([sys.executable, "-c", code, *arguments], check=True, capture_output=True, text=True, timeout=600)
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=600)
     return time.perf_counter() - start, int(done.stdout.split()[-1]) / 1024
+
+
+_PRINT_PEAK = """
+import atexit, re
+atexit.register(lambda: print(re.search(r"VmHWM:\\s*(\\d+)", open("/proc/self/status").read())[1]))
+"""

@@ -176,11 +176,13 @@ def ranked(table: pa.Table, column: str, missing: str) -> tuple[list[str], np.nd
     values = pc.fill_null(values, missing)
     unique = values.unique()
     numbers = np.asarray(pc.index_in(values, value_set=unique).to_numpy(), dtype=np.int64)
-    order = np.argsort(-np.bincount(numbers, minlength=len(unique)), kind="stable")
+    names = unique.to_pylist()
+    counts = np.bincount(numbers, minlength=len(names))
+    places = sorted(range(len(names)), key=lambda place: (-counts[place], names[place] == missing, names[place]))
+    order = np.array(places, dtype=np.int64)
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = np.arange(len(order))
-    names = unique.to_pylist()
-    return [shown(names[position]) or missing for position in order], rank[numbers]
+    return [shown(names[place]) or missing for place in places], rank[numbers]
 
 
 def category_numbers(table: pa.Table) -> np.ndarray[Any, np.dtype[np.int64]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from cassette_lab.views.bars import Bar, Segment, bars_chart, bars_text
@@ -29,7 +29,7 @@ def timeline(data: Calls, *, max_rows: int = MAX_ROWS) -> Drawing:
     if len(table) > max_rows:
         return sliced_timeline(table, title)
     rows = tree_rows(table)
-    bars = list(_bars(rows))
+    bars = call_bars(rows, _bar)
     longest = max([1.0, *(bar.end for bar in bars)])
     notes = _legend(rows, longest)
 
@@ -50,28 +50,32 @@ def call_segments(row: Row, start: float) -> tuple[Segment, ...]:
     return (*pale, Segment(ready, end, row.category, about))
 
 
-def _bars(rows: Sequence[Row]) -> Iterator[Bar]:
+def call_bars(rows: Sequence[Row], draw: Callable[[Row, Label], Bar]) -> list[Bar]:
     """A bar for every call, and before the calls of each file its name, where there are several files."""
     several = len({row.source for row in rows}) > 1
+    bars: list[Bar] = []
     line_of: list[int] = []
-    source, lines = None, 0
+    source = None
     for row in rows:
         if several and row.source != source:
             source = row.source
-            yield Bar(Label(source, heading=True))
-            lines += 1
-        start = row.start_ms or 0.0
-        stops = ((row.aborted_at_ms, True), (row.disposed_at_ms, False))
-        yield Bar(
-            label=Label(row.label, row.depth, None if row.parent is None else line_of[row.parent]),
-            segments=call_segments(row, start),
-            note=" · ".join(part for part in (duration_text(row.duration_ms), row.word) if part),
-            text_note=f"{pad(duration_text(row.duration_ms), 9, right=True)}  {row.outcome}",
-            ended=row.category,
-            triangles=tuple((start + at, filled) for at, filled in stops if at is not None),
-        )
-        line_of.append(lines)
-        lines += 1
+            bars.append(Bar(Label(source, heading=True)))
+        line_of.append(len(bars))
+        bars.append(draw(row, Label(row.label, row.depth, None if row.parent is None else line_of[row.parent])))
+    return bars
+
+
+def _bar(row: Row, label: Label) -> Bar:
+    start = row.start_ms or 0.0
+    stops = ((row.aborted_at_ms, True), (row.disposed_at_ms, False))
+    return Bar(
+        label=label,
+        segments=call_segments(row, start),
+        note=" · ".join(part for part in (duration_text(row.duration_ms), row.word) if part),
+        text_note=f"{pad(duration_text(row.duration_ms), 9, right=True)}  {row.outcome}",
+        ended=row.category,
+        triangles=tuple((start + at, filled) for at, filled in stops if at is not None),
+    )
 
 
 def _legend(rows: Sequence[Row], longest: float) -> list[str]:

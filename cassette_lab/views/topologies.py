@@ -12,7 +12,7 @@ from cassette_lab.views.layout import DEEPEST, MAX_ROWS, Label, empty, time_axis
 from cassette_lab.views.outcomes import outcome_words
 from cassette_lab.views.rows import Calls, Row, call_columns, calls_of, title_of, tree_rows
 from cassette_lab.views.theme import CATEGORIES, duration_text, pad, plural
-from cassette_lab.views.timelines import call_segments
+from cassette_lab.views.timelines import call_bars, call_segments
 
 if TYPE_CHECKING:
     import altair as alt
@@ -36,7 +36,8 @@ def topology(data: Calls, *, max_rows: int = MAX_ROWS) -> Drawing:
     else:
         rows = tree_rows(table)
         below = _below(rows)
-        bars, cells = [_bar(row, below[place]) for place, row in enumerate(rows)], _cells(rows, below)
+        counts = iter(below)
+        bars, cells = call_bars(rows, lambda row, label: _bar(row, label, next(counts))), _cells(rows, below)
         notes, what = [] if rows else ["no calls"], "duration"
     longest = max([1.0, *(bar.end for bar in bars)])
 
@@ -59,13 +60,13 @@ def _below(rows: Sequence[Row]) -> list[list[int]]:
     return below
 
 
-def _bar(row: Row, below: Sequence[int]) -> Bar:
+def _bar(row: Row, label: Label, below: Sequence[int]) -> Bar:
     under = f"{sum(below):,} below" if any(below) else ""
     if failed := sum(below) - below[0]:
         under += f", {failed:,} not completed"
     time = duration_text(row.duration_ms)
     return Bar(
-        label=Label(row.label, row.depth, row.parent),
+        label=label,
         segments=call_segments(row, 0),
         note=" · ".join(part for part in (time, row.word, under) if part),
         text_note="  ".join(part for part in (pad(time, 9, right=True), row.outcome, under) if part),

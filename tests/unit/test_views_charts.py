@@ -127,6 +127,9 @@ def test_several_files_have_a_heading_and_their_own_zero() -> None:
     assert {"runs/a.jsonl", "runs/b.jsonl", "early", "late"} <= set(texts(drawing))
     assert [row[2] for row in drawing.cells.rows] == ["0 ms", "0 ms"]
     assert "2 files" in drawing.title
+    assert {"runs/a.jsonl", "runs/b.jsonl"} <= set(
+        texts(topology(pa.concat_tables([audit(), late, table(call(1, "x", 0, 1), source="runs/a.jsonl")])))
+    )
 
 
 def test_a_call_without_a_start_time_is_drawn_and_counted() -> None:

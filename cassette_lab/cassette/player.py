@@ -85,7 +85,7 @@ class ReplayProvider:
         self.progress.recorded_ms += interaction.timing.duration_ms
         self.progress.waited_ms += start_ms
         if interaction.outcome.kind == "start-error":
-            self.progress.finish(number, "start-error", None)
+            self.progress.finish(number, None)
             assert interaction.outcome.error is not None, "checked by the schema"  # noqa: S101 - for the type checker
             raise recorded_error(interaction.outcome.error)
         return ReplayRun(interaction, result_ms, signal, self._timer, self.progress, number)
@@ -169,10 +169,7 @@ class ReplayRun(Run):
             self._remove_listener = None
         if self._started:
             self._progress.waited_ms += (time.perf_counter() - self._started) * 1000
-        if result is None:
-            self._progress.finish(self._number, "result-error", None)
-        else:
-            self._progress.finish(self._number, "result", result.stop_reason)
+        self._progress.finish(self._number, None if result is None else result.stop_reason)
         self._settle(result, error)
 
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count
 
-from cassette_lab.cassette.model import OutcomeKind
 from cassette_lab.cassette.runs import ABORTED
 
 COMPLETED = "completed"
@@ -51,11 +50,11 @@ class Progress:
         self.running[number] = label or "agent"
         return number
 
-    def finish(self, number: int, kind: OutcomeKind, stop_reason: str | None) -> None:
-        """Count the outcome of an admitted call."""
-        if kind == "result" and stop_reason == COMPLETED:
+    def finish(self, number: int, stop_reason: str | None) -> None:
+        """Count the outcome of an admitted call: a result's stop reason, None for an error."""
+        if stop_reason == COMPLETED:
             self.completed += 1
-        elif kind == "result" and stop_reason == ABORTED:
+        elif stop_reason == ABORTED:
             self.aborted += 1
         else:
             self.failed += 1

@@ -14,7 +14,7 @@ from cassette_lab.cassette.redaction import Redactor
 from cassette_lab.cassette.runs import Run, aborted_result, new_run_id
 from cassette_lab.cassette.topology import Reservation
 from cassette_lab.contracts import AbortSignal, SubagentResult, SubagentRun
-from cassette_lab.errors import CassetteLabError, ConfigError, FormatError
+from cassette_lab.errors import FormatError
 from cassette_lab.jsonio import CanonicalError, JsonObject, detach
 
 
@@ -188,7 +188,7 @@ class RecordedRun(Run):
         else:
             self._end_with_error("result-error", error_facts(error), error)
 
-    def _end_start(self, error: BaseException) -> CassetteLabError | None:
+    def _end_start(self, error: BaseException) -> Exception | None:
         if isinstance(error, _INTERRUPTIONS):
             facts = abort_facts("the call was cancelled while its run was starting")
         else:
@@ -206,7 +206,7 @@ class RecordedRun(Run):
             self._refuse_result(str(error), None)
         except FormatError as error:
             self._refuse_result(error.message, error.field)
-        except ConfigError as error:
+        except Exception as error:  # noqa: BLE001 - nothing may leave the call without an outcome
             self._end_with_error("result-error", error_facts(error), error)
         else:
             self._end(SubagentResult.from_json(snapshot), None)
@@ -215,13 +215,13 @@ class RecordedRun(Run):
         refusal = FormatError(f"the result of a call cannot be stored, so it is recorded as an error: {reason}", field=field)
         self._end_with_error("result-error", error_facts(refusal), refusal)
 
-    def _end_with_error(self, kind: OutcomeKind, facts: ErrorFacts, error: BaseException) -> CassetteLabError | None:
+    def _end_with_error(self, kind: OutcomeKind, facts: ErrorFacts, error: BaseException) -> Exception | None:
         """Record the error. What keeps it out of the file is returned, and is then what the run fails with."""
         if self.settled:
             return None
         try:
             self._provider.write(self, self._timing(), Outcome(kind, error=self._provider.redactor.error(facts)))
-        except CassetteLabError as failure:
+        except Exception as failure:  # noqa: BLE001 - as above
             failure.__cause__ = failure.__cause__ or error
             self._end(None, failure)
             return failure
@@ -231,10 +231,7 @@ class RecordedRun(Run):
     def _end(self, result: SubagentResult | None, error: BaseException | None) -> None:
         if self._unwatch is not None:
             self._unwatch()
-        if result is None:
-            self._provider.progress.finish(self._number, "result-error", None)
-        else:
-            self._provider.progress.finish(self._number, "result", result.stop_reason)
+        self._provider.progress.finish(self._number, None if result is None else result.stop_reason)
         self._settle(result, error)
         self._provider.ended(self)
 

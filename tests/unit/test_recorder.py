@@ -14,6 +14,7 @@ import pytest
 
 from cassette_lab.cassette.model import Interaction
 from cassette_lab.cassette.reader import read_cassette
+from cassette_lab.cassette.redaction import Redactor
 from cassette_lab.cassette.writer import CassetteWriter
 from cassette_lab.contracts import ABSENT, AbortController, ParentAgent, SubagentResult
 from cassette_lab.errors import (
@@ -239,6 +240,23 @@ class TestResults:
             with pytest.raises(ConfigError):
                 await one_call(handle, ask("bad"))
             upstream.answer = text_result()
+            await one_call(handle, ask("good"))
+            await handle.dispose()
+
+        play(scenario())
+        assert [call.outcome.kind for call in calls_of(tmp_path / "c")] == ["result-error", "result"]
+
+    def test_a_redaction_that_breaks_down_is_an_error_of_that_call(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async def scenario() -> None:
+            upstream = Upstream()
+            upstream.answer = text_result()
+            handle = recording(tmp_path / "c", upstream)
+            with monkeypatch.context() as patch:
+                patch.setattr(Redactor, "result", lambda *_: 1 / 0)
+                with pytest.raises(ZeroDivisionError):
+                    await one_call(handle, ask("bad"))
             await one_call(handle, ask("good"))
             await handle.dispose()
 

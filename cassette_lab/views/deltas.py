@@ -86,22 +86,20 @@ def timing_deltas(expected: Calls | HasSides, actual: Calls | None = None, *, ma
         before, after = expected.expected, expected.actual
     else:
         raise ConfigError("timing deltas need two recordings, or one cassette diff")
-    deltas, extra = _aligned(_one_file(before), _one_file(after))
-    return _drawing(deltas, extra, max_rows)
+    old, new = _one_file(before), _one_file(after)
+    both = _aligned(old, new)
+    return _drawing(both, (len(old) - len(both), len(new) - len(both)), max_rows)
 
 
-def _aligned(expected: pa.Table, actual: pa.Table) -> tuple[list[Delta], tuple[int, int]]:
-    columns = [*_IDENTITY, "label", "call_key", "duration_ms", "sequence"]
-    both = expected.select(columns).join(
-        actual.select([*_IDENTITY, "duration_ms"]), list(_IDENTITY), join_type="inner", right_suffix="_actual"
-    )
-    both = both.sort_by("sequence")
-    names = ("label", "call_key", "occurrence", "duration_ms", "duration_ms_actual")
-    deltas = [
-        Delta(shown(label or NO_LABEL) + (f" ~{occurrence}" if occurrence > 1 else ""), shown(key), _ms(before), _ms(after))
-        for label, key, occurrence, before, after in zip(*(both[name].to_pylist() for name in names), strict=True)
-    ]
-    return deltas, (len(expected) - len(deltas), len(actual) - len(deltas))
+def _aligned(expected: pa.Table, actual: pa.Table) -> pa.Table:
+    """The calls that both have, as they were admitted, with ``ms``: how much longer the actual one took."""
+    import pyarrow.compute as pc
+
+    old = expected.select([*_IDENTITY, "label", "call_key", "sequence", "duration_ms"])
+    new = actual.select([*_IDENTITY, "duration_ms"])
+    both = old.join(new, list(_IDENTITY), join_type="inner", right_suffix="_actual").sort_by("sequence")
+    bounded = [pc.min_element_wise(both[name], LONGEST_MS) for name in ("duration_ms_actual", "duration_ms")]
+    return both.append_column("ms", pc.subtract(*bounded))
 
 
 def _one_file(data: Calls) -> pa.Table:
@@ -112,14 +110,17 @@ def _one_file(data: Calls) -> pa.Table:
     return table
 
 
-def _drawing(deltas: Sequence[Delta], extra: tuple[int, int], max_rows: int) -> Drawing:
-    title = f"Timing · {plural(len(deltas), 'call')} in both recordings"
-    drawn = list(deltas)
-    notes = [_balance(deltas)] if deltas else ["no call is in both recordings"]
-    if len(deltas) > max_rows:
-        drawn = sorted(deltas, key=lambda delta: -abs(delta.ms))[:max_rows]
-        rest = abs(drawn[-1].ms)
-        notes.append(f"drawn: the {max_rows} largest differences; the others are at most {duration_text(rest)} apart")
+def _drawing(both: pa.Table, extra: tuple[int, int], max_rows: int) -> Drawing:
+    import pyarrow.compute as pc
+
+    title = f"Timing · {plural(len(both), 'call')} in both recordings"
+    notes = [_balance(both["ms"])] if len(both) else ["no call is in both recordings"]
+    if len(both) > max_rows:
+        largest = pc.sort_indices(both.append_column("size", pc.abs(both["ms"])), sort_keys=[("size", "descending")])
+        both = both.take(largest[:max_rows])
+        rest = duration_text(abs(both["ms"][-1].as_py()))
+        notes.append(f"drawn: the {max_rows} largest differences; the others are at most {rest} apart")
+    drawn = _deltas(both)
     removed, added = extra
     if removed or added:
         notes.append(f"{plural(removed, 'call')} only in the expected recording, {added:,} only in the actual one")
@@ -148,10 +149,22 @@ def _drawing(deltas: Sequence[Delta], extra: tuple[int, int], max_rows: int) -> 
     )
 
 
-def _balance(deltas: Sequence[Delta]) -> str:
-    slower, quicker = (sum(sign * each.ms >= 0.05 for each in deltas) for sign in (1, -1))
-    total = sum(each.ms for each in deltas)
-    return f"{slower:,} slower, {quicker:,} quicker, together {delta_text(total)}"
+def _deltas(both: pa.Table) -> list[Delta]:
+    names = ("label", "call_key", "occurrence", "duration_ms", "duration_ms_actual")
+    return [
+        Delta(shown(label or NO_LABEL) + (f" ~{occurrence}" if occurrence > 1 else ""), shown(key), _ms(old), _ms(new))
+        for label, key, occurrence, old, new in zip(*(both[name].to_pylist() for name in names), strict=True)
+    ]
+
+
+def _balance(differences_ms: pa.ChunkedArray) -> str:
+    """How many calls got slower and quicker (by 0.05 ms at least), and what that makes together."""
+    import pyarrow.compute as pc
+
+    slower, quicker = (
+        int(pc.sum(test(differences_ms, limit)).as_py()) for test, limit in ((pc.greater, 0.05), (pc.less, -0.05))
+    )
+    return f"{slower:,} slower, {quicker:,} quicker, together {delta_text(pc.sum(differences_ms).as_py())}"
 
 
 def _chart(deltas: Sequence[Delta], title: str, notes: Sequence[str]) -> alt.TopLevelMixin:

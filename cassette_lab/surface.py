@@ -7,6 +7,7 @@ Source: cassette format, Identity, Surface.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -19,31 +20,29 @@ ELIGIBLE_TYPES: Final = frozenset({"user/message", "assistant/message", "tool/re
 def inherited_prefix(events: Sequence[Any]) -> Sequence[Any]:
     """The events a child inherits: the first (seq of the last ``turn/end``) + 1 of them; none without a ``turn/end``.
 
-    The length is cut as ECMAScript's ``slice`` does: a fraction is dropped, a negative number counts from the end.
+    The length is taken as ECMAScript's ``slice`` takes it: a fraction is dropped, a negative number counts from the end,
+    and what is no number counts as 0.
     """
+    _check_sequence(events)
     for event in reversed(events):
         if isinstance(event, Mapping) and event.get("type") == "turn/end":
-            seq = event.get("seq")
-            if isinstance(seq, bool) or not isinstance(seq, (int, float)):
-                raise SurfaceError("the last turn/end event has no number as its seq", field="seq")
-            return events[: _slice_end(seq)]
+            return events[: _slice_end(event)]
     return events[:0]
 
 
 def fold_surface(events: Sequence[Any]) -> list[Any]:
     """The messages on the surface of ``events``, in order; the caller's own objects, not copies.
 
-    A ``user/message`` is its ``data``, the others their ``data.message``; an assistant message with empty content is
-    left out. Raises ``SurfaceError`` where an event breaks a rule of the surface.
+    A ``user/message`` is its ``data``, the others their ``data.message`` (None where there is none); an assistant message
+    with empty content is left out. Raises ``SurfaceError`` where an event breaks a rule of the surface.
     """
     messages = []
     for seq in surface_seqs(events):
         event = events[seq]
-        if event["type"] == "user/message":
-            messages.append(event.get("data"))
-            continue
-        message = _message(event, seq)
-        if event["type"] == "assistant/message" and message.get("content") in ([], ()):
+        message = event.get("data")
+        if event["type"] != "user/message":
+            message = message.get("message") if isinstance(message, Mapping) else None
+        if event["type"] == "assistant/message" and isinstance(message, Mapping) and message.get("content") in ([], ()):
             continue
         messages.append(message)
     return messages
@@ -51,13 +50,15 @@ def fold_surface(events: Sequence[Any]) -> list[Any]:
 
 def surface_seqs(events: Sequence[Any]) -> list[int]:
     """The seqs of the events that make up the surface, in order. Linear in the events and the seqs they cite."""
+    _check_sequence(events)
     surface = _Surface()
     for seq, event in enumerate(events):
         if not isinstance(event, Mapping):
             raise SurfaceError(f"event {seq} is not an object")
         if as_integer(event.get("seq")) != seq:
             raise SurfaceError(f"event {seq} does not carry its position as its seq", field="seq")
-        if event.get("type") not in ELIGIBLE_TYPES:
+        kind = event.get("type")
+        if not isinstance(kind, str) or kind not in ELIGIBLE_TYPES:
             for name in ("surfaceOp", "sourceEventSeqs"):
                 if name in event:
                     raise SurfaceError(f"event {seq} is no message and must not carry {name}", field=name)
@@ -188,8 +189,26 @@ def _message(event: Mapping[str, Any], seq: int) -> Mapping[str, Any]:
     return message
 
 
-def _slice_end(seq: float) -> int:
+def _slice_end(event: Mapping[str, Any]) -> int:
+    """ECMAScript's ``seq + 1`` of an event, as ``slice`` takes it."""
+    seq: Any = event.get("seq", math.nan)
+    if isinstance(seq, str):  # there the sum is a text with a 1 at its end
+        return int(f"{seq[:_MOST_DIGITS]}1") if seq.isascii() and seq.isdigit() else 0
+    if seq is None:
+        return 1
+    if not isinstance(seq, (int, float)):
+        return 0
     try:
         return int(seq + 1)
-    except (OverflowError, ValueError):  # infinite or no number
-        return 2**62 if seq > 0 else 0
+    except OverflowError:
+        return 2**62 if seq > 0 else -(2**62)
+    except ValueError:  # not a number
+        return 0
+
+
+_MOST_DIGITS: Final = 18
+
+
+def _check_sequence(events: Any) -> None:
+    if not isinstance(events, Sequence) or isinstance(events, (str, bytes)):
+        raise SurfaceError(f"the events of a session must be an array, not {type(events).__name__}", field="events")

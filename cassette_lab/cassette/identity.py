@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
 from cassette_lab.cassette.model import RequestMetadata
+from cassette_lab.cassette.schema import kind_of
 from cassette_lab.contracts import ABSENT, ParentAgent
 from cassette_lab.errors import IdentityError
 from cassette_lab.jsonio import CanonicalError, JsonObject, canonical, detach, digest, parse
@@ -42,6 +43,8 @@ class RequestIdentity:
 
     def __init__(self, members: Mapping[str, Any]) -> None:
         """Snapshot ``members``; ``IdentityError`` where they are not lossless plain JSON or a filter is not closed."""
+        if not isinstance(members, Mapping):
+            raise IdentityError(f"a request must be an object, not {kind_of(members)}")
         parts = []
         prompt_bytes = 0
         for name, prefix in _MEMBER_PREFIX:
@@ -107,9 +110,12 @@ def normalize_parent_context(parent: ParentAgent, inherits_parent_context: bool)
     Raises ``IdentityError`` for what is not lossless plain JSON or of the wrong type, ``SurfaceError`` for a history
     that does not fold.
     """
-    prefix = inherited_prefix(parent.events) if inherits_parent_context and parent.events else ()
+    events: Any = parent.events if inherits_parent_context else None
+    if events is not None and (not isinstance(events, Sequence) or isinstance(events, (str, bytes))):
+        raise IdentityError(f"the events of a parent must be an array, not {kind_of(events)}", field="events")
+    prefix = inherited_prefix(events) if events else ()
     options: Any = parent.options
-    header = parent.header
+    header = session_header(parent)
     context: JsonObject = {
         "options": dict(options) if isinstance(options, Mapping) else options,
         "session": {name: header[name] for name in _SESSION_MEMBERS if name in header},
@@ -137,11 +143,19 @@ def parent_fingerprint(parent: ParentAgent, inherits_parent_context: bool) -> st
         and not parent.options
         and not (inherits_parent_context and parent.events)
     ):
-        header = parent.header
+        header = session_header(parent)
         session = tuple(header.get(name, ABSENT) for name in _SESSION_MEMBERS) if header else _NO_SESSION
         if all(type(value) in _PLAIN_KEYS for value in session):
             return _plain_parent_fingerprint(session, inherits_parent_context)
     return parent_context_fingerprint(normalize_parent_context(parent, inherits_parent_context))
+
+
+def session_header(parent: ParentAgent) -> Mapping[str, Any]:
+    """The session header of a parent; ``IdentityError`` where it is no object."""
+    header = parent.header
+    if not isinstance(header, Mapping):
+        raise IdentityError(f"the session header of a parent must be an object, not {kind_of(header)}", field="header")
+    return header
 
 
 def slug(label: str | None) -> str:

@@ -11,9 +11,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from cassette_lab.cassette.identity import RequestIdentity, call_key, parent_fingerprint
+from cassette_lab.cassette.identity import RequestIdentity, call_key, parent_fingerprint, session_header
 from cassette_lab.contracts import ABSENT, ParentAgent
 from cassette_lab.errors import AmbiguityError, IdentityError
+from cassette_lab.jsonio import CanonicalError, canonical
 
 ROOT: Final = "root"
 Group = tuple[str, str, str]
@@ -84,7 +85,7 @@ class TopologyTracker:
         key = self._keys.get(_name(parent))
         if key is not None:
             return key
-        if parent.header.get("origin") == "subagent":
+        if session_header(parent).get("origin") == "subagent":
             raise AmbiguityError(
                 "the parent is a subagent that no call through this cassette has started, so its calls have no place; "
                 "start it through the same cassette provider"
@@ -156,4 +157,13 @@ def label_text(request: RequestIdentity) -> str | None:
 
 
 def _name(agent: ParentAgent) -> str:
-    return agent.id if type(agent.id) is str else str(agent.id)
+    """The id of an agent as text, which ``5`` and ``"5"`` share."""
+    name: Any = agent.id
+    if isinstance(name, str):
+        return name
+    if name is None or isinstance(name, (int, float)):
+        try:
+            return canonical(name).decode("ascii")
+        except CanonicalError:
+            pass
+    raise IdentityError("the id of an agent must be a string or a number", field="id")

@@ -222,6 +222,29 @@ def history(call_id: str, message_id: str) -> list[dict[str, Any]]:
     ]
 
 
+@pytest.mark.parametrize("request_members", [None, 5, "prompt", ["prompt"], {"prompt"}])
+def test_what_is_no_object_is_no_request(request_members: Any) -> None:
+    with pytest.raises(IdentityError, match="a request must be an object"):
+        normalize_request(request_members)
+
+
+@pytest.mark.parametrize(
+    ("members", "field"),
+    [({"header": None}, "header"), ({"header": []}, "header"), ({"events": 5}, "events"), ({"events": "x"}, "events")],
+)
+def test_a_parent_of_the_wrong_shape_is_refused(members: dict[str, Any], field: str) -> None:
+    for fingerprint in (normalize_parent_context, parent_fingerprint):
+        with pytest.raises(IdentityError) as caught:
+            fingerprint(ParentAgent(**members), True)
+        assert caught.value.field == field
+
+
+def test_a_history_whose_node_has_no_message_is_refused() -> None:
+    events = [{"type": "assistant/message", "seq": 0, "surfaceOp": "append"}, {"type": "turn/end", "seq": 1}]
+    with pytest.raises(IdentityError, match="inherited message 0 is not an object"):
+        normalize_parent_context(ParentAgent(events=events), True)
+
+
 def test_inherited_messages_forget_ids_and_number_tool_calls_by_first_appearance() -> None:
     context = normalize_parent_context(ParentAgent(events=history("call-77", "m1")), True)
     assert context["composition"] == {"system": "be kind", "tools": []}

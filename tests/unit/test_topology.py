@@ -26,6 +26,13 @@ def test_ids_are_compared_as_text() -> None:
     tracker = TopologyTracker(inherits_parent_context=False)
     tracker.parent_key(ParentAgent(id=5))
     assert tracker.parent_key(ParentAgent(id="5")) == "root"
+    assert tracker.parent_key(ParentAgent(id=5.0)) == "root"  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", [[], {}, b"x", float("nan")])
+def test_an_agent_without_a_name_has_no_place(name: Any) -> None:
+    with pytest.raises(IdentityError, match="id of an agent"):
+        TopologyTracker(inherits_parent_context=False).parent_key(ParentAgent(id=name))
 
 
 def test_calls_of_a_registered_child_stand_below_its_call() -> None:

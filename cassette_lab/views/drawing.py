@@ -28,9 +28,6 @@ from cassette_lab.views.theme import PAPER, PATTERNS, STYLE, fit, svg_defs
 if TYPE_CHECKING:
     import altair as alt
 
-GRAMMAR: Final = "6.4"
-"""Version of Vega-Lite that the pictures are drawn with."""
-
 TEXT_COLUMNS: Final = 88
 
 
@@ -80,9 +77,11 @@ class Drawing:
     @cached_property
     def svg(self) -> str:
         """The picture as SVG: light colours, no script, nothing loaded; pointing at a bar shows its full text."""
+        import altair as alt
         import vl_convert
 
-        return _finished(vl_convert.vegalite_to_svg(self.grammar(), vl_version=GRAMMAR), self.description)
+        version = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
+        return _finished(vl_convert.vegalite_to_svg(self.grammar(), vl_version=version), self.description)
 
     def grammar(self) -> dict[str, Any]:
         """The chart as Vega-Lite with its data inside, whatever theme or data transformer is enabled for other charts."""

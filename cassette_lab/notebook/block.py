@@ -59,14 +59,20 @@ def finish_now(ending: Coroutine[Any, Any, None]) -> None:
 
 
 async def closed(cassette: ActiveCassette, error: BaseException | None, shell: InteractiveShell) -> None:
-    """Close ``cassette``, showing what it waits for, then its line. Raises what closing raises."""
-    live = LiveLine(shell, lambda: live_line(cassette, ending=True))
-    live.start()
-    try:
-        await cassette.close(error)
-    finally:
-        await live.stop()
-        live.finish(last_line(cassette, error))
+    """Close ``cassette``, showing what it waits for, then its line; an interrupt ends the wait. Raises what closing raises.
+
+    For a task of its own.
+    """
+    with InterruptGuard() as guard:
+        guard.close(cassette.interrupt)
+        live = LiveLine(shell, lambda: live_line(cassette, ending=True))
+        live.start()
+        try:
+            await cassette.close(error)
+        finally:
+            await live.stop()
+            live.finish(last_line(cassette, error))
+            explain_nested(error)
 
 
 class CellBlock:
@@ -102,13 +108,10 @@ class CellBlock:
         assert self._cassette is not None  # noqa: S101 - entered
         assert self._live is not None  # noqa: S101 - entered
         cassette, guard = self._cassette, self._guard
-        interrupted = guard.interrupts > 0 and isinstance(error, asyncio.CancelledError)
-        guard.closing = True
-        guard.on_interrupt = cassette.interrupt
+        interrupts = guard.interrupts
+        interrupted = interrupts > 0 and isinstance(error, asyncio.CancelledError)
+        guard.close(cassette.interrupt)
         self._say_time()
-        task = asyncio.current_task()
-        if interrupted and task is not None:
-            task.uncancel()
         shown = KeyboardInterrupt() if interrupted else error
         self._leave()
         try:
@@ -123,9 +126,8 @@ class CellBlock:
             await self._live.stop()
             self._live.finish(last_line(cassette, shown))
             guard.__exit__()
-            if error is not None:
-                explain_nested(error)
-        if interrupted or (guard.interrupts and error is None):
+            explain_nested(error)
+        if interrupted or (error is None and guard.interrupts > interrupts):
             raise KeyboardInterrupt from None
 
     def __enter__(self) -> Self:
@@ -153,8 +155,7 @@ class CellBlock:
             self._cassette.close_now(error)
         finally:
             publish(last_line(self._cassette, error).bundle())
-            if error is not None:
-                explain_nested(error)
+            explain_nested(error)
 
     def _open(self) -> ActiveCassette:
         self._cassette = opened(self._command)

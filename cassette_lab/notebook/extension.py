@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.lib.pretty import RepresentationPrinter
 
@@ -12,6 +11,7 @@ from cassette_lab.notebook import tracebacks
 from cassette_lab.notebook.completion import cassette_matcher
 from cassette_lab.notebook.display import short_path
 from cassette_lab.notebook.magics import CassetteMagics
+from cassette_lab.notebook.options import UsageError
 from cassette_lab.notebook.reports import show_diff
 from cassette_lab.notebook.transform import NAME, BodyStep, CellStep, StopStep
 

@@ -21,18 +21,30 @@ _guards: Final[ContextVar[InterruptGuard | None]] = ContextVar("cassette_lab_int
 class InterruptGuard:
     """While entered, SIGINT ends the current task: as ``KeyboardInterrupt`` where it is busy, by cancelling it where it waits.
 
-    Signals reach the main thread only; elsewhere the guard does nothing. ``interrupts`` counts the signals; once
-    ``closing`` is set they are only counted, and ``on_interrupt`` is called.
+    Signals reach the main thread only; elsewhere the guard does nothing. ``interrupts`` counts the signals.
     """
 
     def __init__(self) -> None:
         self.interrupts = 0
-        self.closing = False
-        self.on_interrupt: Callable[[], None] | None = None
+        self._on_interrupt: Callable[[], None] | None = None
+        self._cancellations = 0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[Any] | None = None
         self._before: Any = None
         self._installed: Any = None
+
+    @property
+    def closing(self) -> bool:
+        """Whether ``close`` was called."""
+        return self._on_interrupt is not None
+
+    def close(self, on_interrupt: Callable[[], None]) -> None:
+        """From here on the task is not disturbed: a signal calls ``on_interrupt``, on the loop."""
+        self._on_interrupt = on_interrupt
+        for _ in range(self._cancellations):  # the cancellation was ours and has been dealt with
+            if self._task is not None:
+                self._task.uncancel()
+        self._cancellations = 0
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
@@ -56,9 +68,8 @@ class InterruptGuard:
         assert self._loop is not None  # noqa: S101 - entered
         assert self._task is not None  # noqa: S101 - entered
         self.interrupts += 1
-        if self.closing:
-            if self.on_interrupt is not None:
-                self._loop.call_soon_threadsafe(self.on_interrupt)
+        if self._on_interrupt is not None:
+            self._loop.call_soon_threadsafe(self._on_interrupt)
             return
         running = asyncio.current_task(self._loop)
         if running is self._task:
@@ -70,4 +81,4 @@ class InterruptGuard:
 
     def _cancel(self) -> None:
         if self._task is not None and not self.closing:
-            self._task.cancel()
+            self._cancellations += self._task.cancel()

@@ -16,7 +16,7 @@ from cassette_lab.notebook.strip import bars_of, picture
 from cassette_lab.views.theme import duration_text, plural
 
 MARKS: Final = {"record": ("●", "#d55e00"), "replay": ("▶", "#0072b2")}
-PICTURED_BYTES: Final = 4 << 20
+PICTURED_BYTES: Final = 1 << 19
 """A recording larger than this is not read again for the sake of its picture."""
 
 _NAMED: Final = 3

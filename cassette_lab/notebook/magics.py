@@ -8,7 +8,6 @@ from collections.abc import Callable, Generator, Mapping
 from types import EllipsisType
 from typing import Any, Final
 
-from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import Magics, line_cell_magic, magics_class, needs_local_scope, no_var_expand
 
@@ -17,9 +16,8 @@ from cassette_lab.host.active import ActiveCassette, current_cassette
 from cassette_lab.notebook import reports
 from cassette_lab.notebook.block import CellBlock, closed, finish_now, opened
 from cassette_lab.notebook.display import QuietLine, publish, sentence, short_path
-from cassette_lab.notebook.interrupt import InterruptGuard
 from cassette_lab.notebook.lines import MARKS
-from cassette_lab.notebook.options import TIME, VERBS, Command, help_text, parse, split, verb_help
+from cassette_lab.notebook.options import TIME, VERBS, Command, UsageError, help_text, parse, split, verb_help
 from cassette_lab.notebook.transform import BODY_VERBS, NAME, awaits, loop_is_running
 
 
@@ -86,7 +84,7 @@ class CassetteMagics(Magics):
             active = current_cassette()
             if active is not None:
                 raise UsageError(
-                    f"the {active.mode} of {short_path(active.path)} was not begun by a line: it ends with its cell"
+                    f"the {active.mode} of {short_path(active.path)} was not begun by a line: it ends with its block"
                 )
             raise UsageError(f"there is nothing to stop; %{NAME} record FILE begins a recording")
         ending = self._end(cassette, command.given.get("max_wait_s"))
@@ -96,16 +94,13 @@ class CassetteMagics(Magics):
         return None
 
     async def _end(self, cassette: ActiveCassette, max_wait_s: float | None) -> None:
-        with InterruptGuard() as guard:
-            guard.closing = True
-            guard.on_interrupt = cassette.interrupt
-            timer = None if max_wait_s is None else asyncio.get_running_loop().call_later(max_wait_s, cassette.interrupt)
-            try:
-                await closed(cassette, None, self.shell)
-            finally:
-                self.line_cassette = None
-                if timer is not None:
-                    timer.cancel()
+        timer = None if max_wait_s is None else asyncio.get_running_loop().call_later(max_wait_s, cassette.interrupt)
+        try:
+            await closed(cassette, None, self.shell)
+        finally:
+            self.line_cassette = None
+            if timer is not None:
+                timer.cancel()
 
     def _run_text(self, line: str, cell: str) -> None:
         """A body that came as text, through ``run_cell_magic``: run as a cell of its own, which cannot wait for this one."""

@@ -14,8 +14,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NoReturn
 
-from IPython.core.error import UsageError
+from IPython.core import error as ipython_error
 from IPython.utils.text import DollarFormatter
+
+
+class UsageError(ipython_error.UsageError):
+    """A mistake in a magic's line: one sentence, no traceback.
+
+    IPython only prints its own ``UsageError``, so that whoever runs a notebook is told of the error before it instead.
+    """
+
+    def _render_traceback_(self) -> list[str]:
+        return [f"{type(self).__name__}: {self}"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,15 +9,13 @@ from html import escape
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from IPython.core.error import UsageError
-
 from cassette_lab.cassette.model import Header
 from cassette_lab.host.active import ActiveCassette
 from cassette_lab.jsonio import JsonObject
 from cassette_lab.jsonio.text import show
 from cassette_lab.notebook.display import GREEN, RED, Bundle, Facts, QuietLine, short_path, table
 from cassette_lab.notebook.lines import live_line
-from cassette_lab.notebook.options import Command
+from cassette_lab.notebook.options import Command, UsageError
 from cassette_lab.views.theme import category_of, duration_text, plural
 
 if TYPE_CHECKING:

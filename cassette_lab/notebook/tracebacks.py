@@ -66,7 +66,7 @@ def rendered(error: CassetteLabError, shell: InteractiveShell) -> list[str]:
     return [head + _short(error), *places]
 
 
-def explain_nested(error: BaseException) -> None:
+def explain_nested(error: BaseException | None) -> None:
     """Display the comparison of each mismatch inside an exception group: IPython prints the group by itself."""
     if not isinstance(error, BaseExceptionGroup):
         return

@@ -168,7 +168,7 @@ def test_definitions_in_a_body_are_the_cells(kernel: Kernel, file: str) -> None:
     [
         ("x = 1\nreturn x", "SyntaxError: 'return' outside function", 3),
         ("x = 1\nyield x", "SyntaxError: 'yield' outside function", 3),
-        ("x = 1\n\ny = (", "SyntaxError: incomplete input", 4),
+        ("x = 1\n\ny = (", "incomplete input", 4),
         ("for x in y", "expected ':'", 2),
         ("def f():\n    await audit('a')", "'await' outside async function", 3),
         ("x = 1\nbreak", "'break' outside loop", 3),
@@ -224,6 +224,25 @@ def test_calls_that_do_not_end_are_stopped_and_named(kernel: Kernel, file: str) 
     (call,) = read_cassette(kernel.folder / file).interactions
     assert call.outcome.result is not None
     assert call.outcome.result["stopReason"] == "aborted"
+
+
+def test_nested_calls_are_covered_by_the_call_above_them(kernel: Kernel, file: str) -> None:
+    kernel.run(
+        "@cl.subagent('lead')\nasync def lead(topic):\n    return await asyncio.gather(audit(topic + '1'), audit(topic + '2'))"
+    )
+    assert kernel.run(f"%%cassette record {file}\nawait lead('x')").result == "['audited x1', 'audited x2']"
+    ran = kernel.run(f"%%cassette replay {file}\nawait lead('x')")
+    assert ran.result == "['audited x1', 'audited x2']"
+    assert "replayed 1 of 3 calls · 2 covered by their parents · " in one_line(ran)
+    ran = kernel.run(f"%%cassette replay {file} --nested strict\nawait lead('x')")
+    assert "2 of 3 recorded calls were never asked for" in ran.error
+
+
+def test_the_line_forms_inside_a_cell(kernel: Kernel, file: str) -> None:
+    ran = kernel.run(f"%%cassette record {file}\nawait audit('a')\n%cassette status")
+    assert re.fullmatch(rf"● recording · 1 call · 0 s · {re.escape(file)}", str(ran.result))
+    ran = kernel.run(f"%%cassette replay {file}\nawait audit('a')\n%cassette stop")
+    assert "was not begun by a line: it ends with its block" in ran.error
 
 
 def test_threads_and_executors_take_part(kernel: Kernel, file: str) -> None:

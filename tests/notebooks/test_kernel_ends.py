@@ -92,6 +92,14 @@ def test_an_interrupt_while_the_cell_waits_for_its_calls(kernel: Kernel, file: s
     assert aborted(kernel, file) == [True]
 
 
+def test_a_body_may_take_an_interrupt_and_go_on(kernel: Kernel, file: str) -> None:
+    body = "try:\n    await asyncio.sleep(60)\nexcept asyncio.CancelledError:\n    print(await audit('after'))"
+    error, _, lines = interrupted(kernel, f"%%cassette record {file}\nprint('ready', flush=True)\n{body}")
+    assert error == ""
+    assert "recorded 1 call" in lines[-1]
+    assert aborted(kernel, file) == [False]
+
+
 def test_several_interrupts_leave_a_whole_file(kernel: Kernel, file: str) -> None:
     kernel.run(STUBBORN)
     error, seconds, _ = interrupted(kernel, f"%%cassette record {file}\nprint('ready', flush=True)\nawait stubborn()", times=3)
@@ -135,12 +143,12 @@ def test_line_forms_span_cells(kernel: Kernel, file: str) -> None:
     assert f"record of {file} is active" in refused.traceback
     assert "%cassette stop ends it" in refused.traceback
     assert f"record of {file} is active" in kernel.run(f"%cassette replay {file}").traceback
-    assert f"record of {file} is open" in kernel.run("%unload_ext cassette_lab").stderr
+    assert f"record of {file} is open" in kernel.run("%unload_ext cassette_lab").traceback
     (line,) = kernel.run("%cassette stop").lines
     assert "recorded 3 calls" in line
     assert kernel.run("task.done()").result == "True"
     assert kernel.run("%cassette status").result == "○ no cassette is active: calls are made live and are not recorded"
-    assert "there is nothing to stop" in kernel.run("%cassette stop").stderr
+    assert "there is nothing to stop" in kernel.run("%cassette stop").traceback
 
     kernel.run(f"%cassette replay {file}")
     kernel.run("calls.clear()")

@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 from IPython.core.completer import CompletionContext
-from IPython.core.error import UsageError
 
 from cassette_lab.cassette.config import CassetteConfig
 from cassette_lab.notebook.completion import candidates, cassette_matcher
-from cassette_lab.notebook.options import RECORDING, REPLAYING, VERBS, Command, help_text, parse, verb_help
+from cassette_lab.notebook.options import RECORDING, REPLAYING, VERBS, Command, UsageError, help_text, parse, verb_help
 
 
 def test_every_option_of_a_recording() -> None:

@@ -40,13 +40,14 @@ class Block:
     ``first_quotes`` the index there of each line's first one. ``line_count`` counts empty lines too.
     """
 
-    def __init__(self, buffer: bytearray, size: int) -> None:
-        """``buffer[:size]`` ends with a line feed; at least ``MARGIN_BYTES`` follow."""
+    def __init__(self, buffer: bytearray, size: int, scratch: Mask | None = None) -> None:
+        """``buffer[:size]`` ends with a line feed; at least ``MARGIN_BYTES`` follow. ``scratch`` is as long, for reuse."""
         self.buffer = buffer
         self.size = size
         self.bytes = np.frombuffer(buffer, np.uint8)
         content = self.bytes[:size]
-        controls = np.flatnonzero(content < 0x20)
+        mask = np.empty(size, np.bool_) if scratch is None else scratch[:size]
+        controls = np.flatnonzero(np.less(content, 0x20, out=mask))
         kinds = content[controls]
         breaks = controls if (kinds == _LF).all() else controls[kinds == _LF]
         self.line_count = len(breaks)
@@ -61,16 +62,17 @@ class Block:
             odd[np.searchsorted(breaks, stray)] = True
         if not buffer.isascii():
             self._mark_broken_utf8(starts, stops, odd)
-        quote = content == _QUOTE
         self.has_escapes = b"\\" in buffer
-        if self.has_escapes:
-            self._mark_escapes(content, breaks, odd, quote)
+        escapes = self._escapes(breaks, odd, mask) if self.has_escapes else breaks[:0]
+        np.equal(content, _QUOTE, out=mask)
+        mask[escapes + 1] = False
+        mask[size - 1] = True  # a last one, so that there is always a next quote
+        self.quotes: Positions = np.flatnonzero(mask)
         lines = np.flatnonzero(stops > starts)
         self.lines: Positions = lines + 1
         self.starts: Positions = starts[lines]
         self.stops: Positions = stops[lines]
         self.odd: Mask = odd[lines]
-        self.quotes: Positions = np.append(np.flatnonzero(quote), size - 1)
         self.first_quotes: Positions = np.searchsorted(self.quotes, self.starts)
 
     def fixed(self, width: int) -> npt.NDArray[np.bytes_]:
@@ -102,10 +104,11 @@ class Block:
                 except UnicodeDecodeError:
                     odd[row] = True
 
-    def _mark_escapes(self, content: npt.NDArray[np.uint8], breaks: Positions, odd: Mask, quote: Mask) -> None:
-        backslashes = np.flatnonzero(content == _BACKSLASH)
+    def _escapes(self, breaks: Positions, odd: Mask, mask: Mask) -> Positions:
+        """Where an escape begins. Lines with an escape that canonical JSON does not have are odd."""
+        backslashes = np.flatnonzero(np.equal(self.bytes[: self.size], _BACKSLASH, out=mask))
         if not len(backslashes):
-            return
+            return backslashes
         # Of a run of backslashes the first, third, … begin an escape.
         begins_run = np.empty(len(backslashes), np.bool_)
         begins_run[0] = True
@@ -114,18 +117,17 @@ class Block:
             number = np.arange(len(backslashes))
             in_run = number - np.maximum.accumulate(np.where(begins_run, number, 0))
             backslashes = backslashes[in_run & 1 == 0]
-        escaped = content[backslashes + 1]
-        unusual = ~_SHORT_ESCAPE[escaped]
-        if unusual.any():
-            unicode_digits = self.fixed(5)[backslashes[unusual] + 1]
-            unusual[unusual] = ~np.isin(unicode_digits, _CONTROL_ESCAPES)
-            odd[np.searchsorted(breaks, backslashes[unusual])] = True
-        quote[backslashes[escaped == _QUOTE] + 1] = False
+        unusual = backslashes[~_SHORT_ESCAPE[self.bytes[backslashes + 1]]]
+        if len(unusual):
+            right = self.equal(b"u00", unusual + 1) & _CONTROL_CODE[self.bytes[unusual + 4], self.bytes[unusual + 5]]
+            odd[np.searchsorted(breaks, unusual[~right])] = True
+        return backslashes
 
 
 def read_blocks(file: io.FileIO, start: int, stop: int) -> Iterator[Block]:
     """The blocks of ``file`` from ``start``, where a line begins, to ``stop``, where one ends. Use each before the next."""
     buffer = bytearray(min(BLOCK_BYTES, stop - start) + 1 + MARGIN_BYTES)
+    scratch = np.empty(len(buffer), np.bool_)
     while start < stop:
         file.seek(start)
         got = _fill(file, buffer, min(len(buffer) - MARGIN_BYTES - 1, stop - start))
@@ -139,9 +141,10 @@ def read_blocks(file: io.FileIO, start: int, stop: int) -> Iterator[Block]:
             if len(buffer) > LINE_LIMIT_BYTES:
                 raise DoubtError
             buffer = bytearray(2 * len(buffer))
+            scratch = np.empty(len(buffer), np.bool_)
             continue
         start += size
-        yield Block(buffer, size)
+        yield Block(buffer, size, scratch)
 
 
 def _fill(file: io.FileIO, buffer: bytearray, size: int) -> int:
@@ -164,4 +167,6 @@ _LF, _CR, _QUOTE, _BACKSLASH = 0x0A, 0x0D, 0x22, 0x5C
 _SHORT_ESCAPE = np.zeros(256, np.bool_)
 _SHORT_ESCAPE[list(b'"\\bfnrt')] = True
 
-_CONTROL_ESCAPES = np.array([f"u{code:04x}".encode() for code in range(0x20) if chr(code) not in "\b\f\n\r\t"])
+_CONTROL_CODE = np.zeros((256, 256), np.bool_)
+for _code in set(range(0x20)) - set(b"\b\f\n\r\t"):
+    _CONTROL_CODE[tuple(b"%02x" % _code)] = True

@@ -26,10 +26,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class FullRequest:
-    """A stored request: its metadata, and its prompt as canonical JSON."""
+    """A stored request: its metadata, and its content blocks."""
 
     metadata: RequestMetadata
-    prompt: bytes
+    prompt: list[Any]
 
 
 def output(cursor: Cursor, rows: Positions, start: Positions) -> dict[int, list[Any]]:
@@ -114,4 +114,4 @@ def _tool_filter(text: bytes) -> JsonObject:
 def _full_request(text: bytes) -> FullRequest:
     value: JsonObject = canonical_value(text)
     check_request_value(value)
-    return FullRequest(request_metadata(value), canonical(value["prompt"]))
+    return FullRequest(request_metadata(value), value["prompt"])

@@ -134,7 +134,7 @@ class _Columns:
             canonical(walk.extra[row]["structured"]).decode() if "structured" in walk.extra.get(row, ()) else None
             for row in numbers
         ]
-        prompts = [walk.requests[row].prompt.decode() if row in walk.requests else None for row in numbers]
+        prompts = [canonical(walk.requests[row].prompt).decode() if row in walk.requests else None for row in numbers]
         output = walk.output
         return {
             "prompt": pa.array(prompts, pa.string()),

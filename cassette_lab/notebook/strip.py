@@ -18,11 +18,11 @@ from cassette_lab.jsonio.dates import date_parse_ms
 from cassette_lab.views.theme import CATEGORIES, PALE, Category, category_of, duration_text, plural, svg_defs
 
 WIDTH: Final = 420
-BAR: Final = 7
-STEP: Final = 9
-MOST_LANES: Final = 8
+STEPS: Final = ((8, 9), (16, 5), (24, 3))
+"""Up to so many calls at a time stand above each other, so many pixels each."""
+
 MOST_BARS: Final = 300
-"""With more calls than this, one bar shows their shares instead."""
+"""With more calls than this, or more at a time than ``STEPS`` has room for, one bar shows their shares instead."""
 
 _LINE: Final = "#8c959f"  # seen on light and on dark grounds
 _THIN: Final = 1.5
@@ -57,7 +57,7 @@ def picture(bars: Sequence[Bar]) -> str:
     """The strip as an ``<img>``; empty for no calls."""
     if not bars:
         return ""
-    drawn = _shares(bars) if len(bars) > MOST_BARS else _timeline(bars)
+    drawn = (_timeline(bars) if len(bars) <= MOST_BARS else None) or _shares(bars)
     source = base64.b64encode(drawn.encode()).decode()
     alt = escape(in_words(bars))
     style = "display:block;max-width:100%;margin:2px 0 0"
@@ -76,22 +76,32 @@ def _stop_reason(call: Interaction) -> str | None:
     return None if call.outcome.result is None else stop_reason_category(call.outcome.result["stopReason"])
 
 
-def _timeline(bars: Sequence[Bar]) -> str:
+def _timeline(bars: Sequence[Bar]) -> str | None:
+    """Bars on lanes; None where more of them run at a time than there are lanes."""
     end = max(bar.at_ms + bar.duration_ms for bar in bars) or 1.0
     scale = (WIDTH - 8) / end
-    lanes: list[float] = []
-    shapes = []
-    for bar in sorted(bars, key=lambda one: (one.at_ms, -one.duration_ms)):
-        x, width = bar.at_ms * scale, max(_THIN, bar.duration_ms * scale)
-        free = next((lane for lane, until in enumerate(lanes) if until <= x), len(lanes))
-        if free == len(lanes):
-            if free < MOST_LANES:
-                lanes.append(0.0)
-            else:  # no room: on top of the lane that is free first
-                free = lanes.index(min(lanes))
-        lanes[free] = max(lanes[free], x + width + 1)
-        shapes.append(_shape(x, free * STEP + 1, width, min(width, bar.latency_ms * scale), bar.category))
-    return _svg(len(lanes) * STEP + 1, shapes)
+    ordered = sorted(bars, key=lambda bar: (bar.at_ms, -bar.duration_ms))
+    spans = [(bar.at_ms * scale, max(_THIN, bar.duration_ms * scale)) for bar in ordered]
+    lanes = _lanes(spans)
+    step = next((step for most, step in STEPS if max(lanes) < most), None)
+    if step is None:
+        return None
+    shapes = [
+        _shape(x, lane * step + 1, width, min(width, bar.latency_ms * scale), bar.category, step)
+        for bar, (x, width), lane in zip(ordered, spans, lanes, strict=True)
+    ]
+    return _svg((max(lanes) + 1) * step + 1, shapes)
+
+
+def _lanes(spans: Iterable[tuple[float, float]]) -> list[int]:
+    """The first lane that is free for each span, in order of their beginnings."""
+    until: list[float] = []
+    lanes = []
+    for x, width in spans:
+        lane = next((lane for lane, end in enumerate(until) if end <= x), len(until))
+        until[lane : lane + 1] = [x + width + 1]
+        lanes.append(lane)
+    return lanes
 
 
 def _shares(bars: Sequence[Bar]) -> str:
@@ -100,29 +110,32 @@ def _shares(bars: Sequence[Bar]) -> str:
     for name, category in CATEGORIES.items():
         width = counted[name] / len(bars) * (WIDTH - 8)
         if width:
-            shapes.append(_shape(x, 1, max(_THIN, width - 1), 0, category))
+            gap = 1 if category.end == "plain" else 9
+            shapes.append(_shape(x, 1, max(_THIN, width - gap), 0, category, STEPS[0][1]))
         x += width
-    return _svg(STEP + 1, shapes)
+    return _svg(STEPS[0][1] + 1, shapes)
 
 
-def _shape(x: float, y: float, width: float, latency: float, category: Category) -> str:
+def _shape(x: float, y: float, width: float, latency: float, category: Category, step: int) -> str:
     """A bar with its fill and the mark at its end; the time before the run had started is paler."""
     colour, right = category.colour, x + width
+    height = step - 2 if step > 4 else step - 1
     if category.fill == "hollow":
-        inner = f'width="{max(1, width - 1):.1f}" height="{BAR - 1}"'
+        inner = f'width="{max(1, width - 1):.1f}" height="{height - 1}"'
         body = f'<rect x="{x + 0.5:.1f}" y="{y + 0.5}" {inner} fill="none" stroke="{colour}"/>'
     else:
         fill = {"hatched": "url(#hatched)", "dotted": "url(#dotted)"}.get(category.fill, colour)
-        body = f'<rect x="{x + latency:.1f}" y="{y}" width="{max(1, width - latency):.1f}" height="{BAR}" fill="{fill}"/>'
+        body = f'<rect x="{x + latency:.1f}" y="{y}" width="{max(1, width - latency):.1f}" height="{height}" fill="{fill}"/>'
         if latency >= 1:
-            body += f'<rect x="{x:.1f}" y="{y}" width="{latency:.1f}" height="{BAR}" fill="{colour}" fill-opacity="{PALE}"/>'
+            body += f'<rect x="{x:.1f}" y="{y}" width="{latency:.1f}" height="{height}" fill="{colour}" fill-opacity="{PALE}"/>'
     if category.end == "cross":
-        left, low = right + 1, y + BAR - 1
-        body += f'<path d="M{left:.1f} {y + 1}l5 5M{left:.1f} {low}l5-5" stroke="{colour}" stroke-width="1.4"/>'
+        size = min(5, height)
+        left, top = right + 1, y + (height - size) / 2
+        body += f'<path d="M{left:.1f} {top}l{size} {size}m0-{size}l-{size} {size}" stroke="{colour}" stroke-width="1.4"/>'
     elif category.end == "cap":
-        body += f'<rect x="{right:.1f}" y="{y - 1}" width="2" height="{BAR + 2}" fill="{colour}"/>'
+        body += f'<rect x="{right:.1f}" y="{y - 1}" width="2" height="{height + 2}" fill="{colour}"/>'
     elif category.end == "notch":
-        body += f'<path d="M{right:.1f} {y}v{BAR}l-4-{BAR / 2}z" fill="#ffffff" fill-opacity="0.85"/>'
+        body += f'<path d="M{right:.1f} {y}v{height}l-4-{height / 2}z" fill="#ffffff" fill-opacity="0.85"/>'
     return body
 
 

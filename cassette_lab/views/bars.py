@@ -106,7 +106,8 @@ def bars_chart(
             for line, bar in enumerate(bars)
             if bar.note and (bar.ended is not None and bar.ended.end == "cross") == beyond
         ]
-        layers.append(note_marks(texts, dx).encode(x=x, y=y, text="note:N"))
+        if texts:
+            layers.append(note_marks(texts, dx).encode(x=x, y=y, text="note:N"))
     return finish(beside_labels(layered(*layers), [bar.label for bar in bars]), title, notes)
 
 

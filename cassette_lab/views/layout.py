@@ -74,8 +74,11 @@ def layered(*charts: alt.Chart | alt.LayerChart) -> alt.LayerChart:
 
 def beside_labels(plot: alt.LayerChart, labels: Sequence[Label], width: int = PLOT_WIDTH) -> alt.LayerChart:
     """``plot`` with the labels of its rows (encoded as ``row``) in a column left of it, tree lines before the nested."""
-    both = layered(_label_column(labels), plot).properties(width=width, height=ROW_STEP * len(labels))
-    return cast("alt.LayerChart", both.resolve_scale(x="independent"))
+    import altair as alt
+
+    scales = alt.Resolve(scale=alt.ScaleResolveMap(x="independent"))
+    both = layered(_label_column(labels), plot)
+    return both.properties(width=width, height=ROW_STEP * len(labels), resolve=scales)
 
 
 def _label_column(labels: Sequence[Label]) -> alt.LayerChart:
@@ -105,7 +108,7 @@ def _label_column(labels: Sequence[Label]) -> alt.LayerChart:
         chart_of(each for each in texts if each["heading"] == heading)
         .mark_text(align="left", baseline="middle", color=INK, fontSize=12, fontWeight=600 if heading else 400)
         .encode(x=x, y=y, text="label:N")
-        for heading in (False, True)
+        for heading in sorted({label.heading for label in labels})
     ]
     if lines:
         layers.insert(0, across.encode(x=x, x2="px2:Q", y=y))
@@ -147,17 +150,15 @@ def finish(chart: alt.TopLevelMixin, title: str, notes: Sequence[str]) -> alt.To
         color=INK,
         subtitleColor=MUTED,
     )
-    configured = (
-        chart.properties(title=heading, background=PAPER, padding=10)
-        .configure(font=FONT)
-        .configure_view(stroke=None)
-        .configure_axis(
+    config = alt.Config(
+        font=FONT,
+        view=alt.ViewConfig(stroke=None),
+        axis=alt.AxisConfig(
             labelColor=MUTED, titleColor=MUTED, titleFontWeight="normal", titleFontSize=12, labelFontSize=11, gridColor=GRID,
             domain=False, tickColor=GRID, titlePadding=6,
-        )
-        .configure_legend(labelColor=INK, titleColor=MUTED, titleFontWeight="normal", labelFontSize=12, orient="bottom")
+        ),
     )  # fmt: skip
-    return cast("alt.TopLevelMixin", configured)
+    return chart.properties(title=heading, background=PAPER, padding=10, config=config)
 
 
 def text_rows(labels: Sequence[Label], bars: Sequence[str], notes: Sequence[str], columns: int) -> list[str]:

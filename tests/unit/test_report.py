@@ -87,8 +87,14 @@ def write(tmp_path: Path, data: object, **options: object) -> tuple[str, Page]:
     return html, page
 
 
-def test_a_report_has_summary_charts_and_calls_under_headings(tmp_path: Path) -> None:
-    _, page = write(tmp_path, Files())
+@pytest.fixture(scope="module")
+def audited(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Page]:
+    """The report of one small file without problems."""
+    return write(tmp_path_factory.mktemp("report"), Files())
+
+
+def test_a_report_has_summary_charts_and_calls_under_headings(audited: tuple[str, Page]) -> None:
+    _, page = audited
     assert page.headings == [
         "runs/audit.cassette.jsonl", "Summary", "When the calls ran", "How they ended", "Who called whom", "Calls",
     ]  # fmt: skip
@@ -135,10 +141,9 @@ def test_problems_are_told_before_anything_else(tmp_path: Path) -> None:
         assert text in page.words
 
 
-def test_the_same_data_give_the_same_file(tmp_path: Path) -> None:
-    first, _ = write(tmp_path, Files())
-    second, _ = write(tmp_path, Files())
-    assert first == second
+def test_the_same_data_give_the_same_file(tmp_path: Path, audited: tuple[str, Page]) -> None:
+    again, _ = write(tmp_path, Files())
+    assert again == audited[0]
 
 
 def test_of_too_many_calls_the_telling_ones_are_listed(tmp_path: Path) -> None:
@@ -183,8 +188,8 @@ def test_an_empty_recording_has_a_report(tmp_path: Path) -> None:
     assert "0 calls" in page.text
 
 
-def test_every_picture_has_a_name_and_a_table(tmp_path: Path) -> None:
-    _, page = write(tmp_path, Files())
+def test_every_picture_has_a_name_and_a_table(audited: tuple[str, Page]) -> None:
+    _, page = audited
     pictures = [attributes for tag, attributes in page.tags if tag == "svg"]
     assert len(pictures) == 3
     assert all(attributes["role"] == "img" and attributes["aria-label"] for attributes in pictures)

@@ -82,9 +82,10 @@ class CellBlock:
     ``KeyboardInterrupt`` again.
     """
 
-    def __init__(self, command: Command, shell: InteractiveShell) -> None:
+    def __init__(self, command: Command, shell: InteractiveShell, on_open: Callable[[ActiveCassette], None]) -> None:
         self._command = command
         self._shell = shell
+        self._on_open = on_open
         self._cassette: ActiveCassette | None = None
         self._unbind: Callable[[], None] | None = None
         self._guard = InterruptGuard()
@@ -159,6 +160,7 @@ class CellBlock:
 
     def _open(self) -> ActiveCassette:
         self._cassette = opened(self._command)
+        self._on_open(self._cassette)
         self._unbind = self._cassette.bind()
         self._started = (time.perf_counter(), time.process_time())
         return self._cassette

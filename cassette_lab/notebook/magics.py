@@ -30,6 +30,7 @@ class CassetteMagics(Magics):
     def __init__(self, shell: InteractiveShell) -> None:
         super().__init__(shell)
         self.line_cassette: ActiveCassette | None = None
+        self._last: ActiveCassette | None = None
 
     @needs_local_scope
     @no_var_expand
@@ -44,7 +45,7 @@ class CassetteMagics(Magics):
         if command.verb in BODY_VERBS:
             self._refuse_a_second()
         if cell is ...:
-            return CellBlock(command, self.shell)
+            return CellBlock(command, self.shell, self._opened)
         if cell is None:
             return self._line_form(command)
         if command.verb in BODY_VERBS:
@@ -67,11 +68,15 @@ class CassetteMagics(Magics):
         if command.verb == "stop":
             return self._stop(command)
         if command.verb == "status":
-            return reports.status(current_cassette())
+            return reports.status(current_cassette(), self._last)
         return _READING[command.verb](command)
+
+    def _opened(self, cassette: ActiveCassette) -> None:
+        self._last = cassette
 
     def _begin(self, command: Command) -> None:
         cassette = opened(command)
+        self._opened(cassette)
         self.line_cassette = cassette
         mark, colour = MARKS[cassette.mode]
         doing = {"record": "recording", "replay": "replaying"}[cassette.mode]

@@ -77,11 +77,15 @@ def rescue(command: Command) -> QuietLine:
     return QuietLine("✓" if not report.lost else "◐", [report.to_sentence()], colour=GREEN if not report.lost else RED)
 
 
-def status(active: ActiveCassette | None) -> QuietLine:
-    """What is being recorded or replayed."""
-    if active is None:
-        return QuietLine("○", ["no cassette is active: calls are made live and are not recorded"], muted=True)
-    return live_line(active)
+def status(active: ActiveCassette | None, last: ActiveCassette | None) -> QuietLine:
+    """What is being recorded or replayed; of the ``last`` recording, whether calls came after its end."""
+    if active is not None:
+        return live_line(active)
+    words = ["no cassette is active: calls are made live and are not recorded"]
+    late = 0 if last is None else last.status().late_calls
+    if last is not None and late:
+        words.append(f"{short_path(last.path)} is incomplete: {plural(late, 'call')} came after its end")
+    return QuietLine("○", words, muted=True)
 
 
 def show_diff(difference: CassetteDiff) -> Bundle:

@@ -272,6 +272,7 @@ def test_a_task_that_outlives_a_recording_calls_live_with_a_warning(kernel: Kern
     assert ran.result == "'audited live'"
     assert "the call 'audit' is made live, and is missing in the file" in kernel.strays.stderr
     assert recorded(kernel, file) == ["audit"]
+    assert f"{file} is incomplete: 1 call came after its end" in str(kernel.run("%cassette status").result)
 
 
 def test_run_cell_magic_runs_a_plain_body_and_refuses_one_that_awaits(kernel: Kernel, file: str) -> None:

@@ -21,11 +21,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from cassette_lab.jsonio.text import show
+
 
 class CassetteLabError(Exception):
     """Base of every error this package raises on purpose.
 
-    ``message`` is one sentence without its place; ``str()`` puts ``path`` and ``line`` (1-based, physical) in front.
+    ``message`` is one sentence without its place; ``str()`` puts ``path`` and ``line`` (1-based, physical) in front, the
+    path with unseen characters escaped: anyone may have named the file.
     ``code`` is a stable word to program against; ``field`` is the dotted member name, where there is one. Some have a
     ``recorded_name``: what a cassette calls them, as the original does.
     """
@@ -52,7 +55,7 @@ class CassetteLabError(Exception):
     def __str__(self) -> str:
         place = []
         if self.path is not None:
-            place.append(self.path)
+            place.append(show(self.path))
         if self.line is not None:
             place.append(f"line {self.line}")
         return f"{', '.join(place)}: {self.message}" if place else self.message

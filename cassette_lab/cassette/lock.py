@@ -73,7 +73,7 @@ class WriterLock:
                 if owner is not None:
                     raise locked(target, owner) from None
                 continue  # given back between the two looks
-            except OSError as error:
+            except (OSError, ValueError) as error:
                 raise FormatError(
                     f"the lock beside the file cannot be made ({os_reason(error)}); record into a folder that may be written",
                     path=target,
@@ -89,6 +89,8 @@ def lock_folder(target: str | Path) -> Path:
         real = path.resolve(strict=True) if path.exists() else path.parent.resolve(strict=True) / path.name
     except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: links in a circle, before Python 3.13
         raise FormatError(f"the folder of this file cannot be reached ({os_reason(error)})", path=target) from error
+    if not real.name or not real.parent.is_dir():
+        raise FormatError("this is no place for a file, so it has no lock; name a file in a folder", path=target)
     return real.with_name(f"{real.name}.writer.lock")
 
 
@@ -185,7 +187,7 @@ def _read_folder(folder: Path) -> tuple[list[str], Owner | None]:
     """Names in the lock folder, and its one owner."""
     try:
         names = [entry.name for entry in folder.iterdir()]
-    except FileNotFoundError:
+    except (FileNotFoundError, ValueError):  # ValueError: what no file can be named
         return [], None
     except OSError:
         return [], {}

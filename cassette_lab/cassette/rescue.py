@@ -18,6 +18,7 @@ from cassette_lab.cassette.schema import RecordError
 from cassette_lab.cassette.source import blocks_of, os_reason
 from cassette_lab.cassette.writer import prepare_target
 from cassette_lab.errors import FormatError
+from cassette_lab.jsonio.text import show
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ class RescueReport:
 
     def to_sentence(self) -> str:
         """One sentence: what was kept, what was lost and why."""
-        kept = f"{_count(self.kept, 'call')} kept in {self.output}"
+        kept = f"{_count(self.kept, 'call')} kept in {show(self.output)}"
         if not self.lost:
             return f"{kept}, nothing lost"
         return f"{kept}, {_count(self.lost_records, 'record')} lost: " + "; ".join(each.to_sentence() for each in self.lost)

@@ -381,3 +381,20 @@ class TestProcesses:
                 taker.kill()
                 taker.wait()
         assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["file/x", "missing/x", "/"])
+def test_what_can_be_no_file_has_no_lock(tmp_path: Path, name: str) -> None:
+    (tmp_path / "file").touch()
+    for look in (read_owner, break_lock, WriterLock):
+        with pytest.raises(FormatError) as caught:
+            look(tmp_path / name)
+        assert not isinstance(caught.value, LockedError)
+
+
+@pytest.mark.parametrize("name", ["nul\0", "\ud800"])
+def test_a_name_that_no_file_can_have_has_a_free_lock_that_nobody_can_take(tmp_path: Path, name: str) -> None:
+    assert read_owner(tmp_path / name) is None
+    assert break_lock(tmp_path / name) is None
+    with pytest.raises(FormatError, match="lock beside the file cannot be made"):
+        WriterLock(tmp_path / name)

@@ -185,3 +185,9 @@ def test_it_is_the_longest_prefix_that_reads(
     assert len(kept) == expected
     assert cut.startswith((folder / "new").read_bytes()[:-1])
     assert report.kept + report.lost_records == len(cut.splitlines()) - 1
+
+
+def test_a_hostile_output_name_is_shown_escaped(tmp_path: Path) -> None:
+    source = write(tmp_path / "whole.jsonl", (header(), [interaction()]))
+    report = rescue(source, tmp_path / "\x1b[2J\u202e")
+    assert report.to_sentence() == f"1 call kept in {tmp_path}/\\u{{001b}}[2J\\u{{202e}}, nothing lost"

@@ -65,7 +65,7 @@ def _row(projection: Projection) -> dict[str, Any]:
         "aborted": document["aborted"],
         "ambiguous_groups": document["ambiguousGroups"],
         "redacted_results": document["redactedResults"],
-        "duration_ms": float(document["durationMs"]),
+        "duration_ms": float(document["durationMs"]) if document["interactions"] else None,
         "bytes": projection.size_bytes,
         "file_sha256": projection.file_sha256,
     }

@@ -41,7 +41,7 @@ CASSETTES: Final = [
     column("aborted", pa.int64(), "calls that ended with the stop reason aborted", "calls"),
     column("ambiguous_groups", pa.int64(), "groups of equal calls with more than one distinct outcome", "groups"),
     column("redacted_results", pa.int64(), "results in which something was replaced", "calls"),
-    column("duration_ms", pa.float64(), "the longest call; 0 without calls", "ms"),
+    column("duration_ms", pa.float64(), "the longest call; null without calls", "ms"),
     column("bytes", pa.int64(), "size of the file", "bytes"),
     column("file_sha256", pa.string(), "digest of the file"),
 ]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from cassette_lab.cassette import scan
@@ -18,6 +19,7 @@ from cassette_lab.cassette.scan.blocks import MARGIN_BYTES, Block
 from cassette_lab.cassette.scan.grammar import walk
 from cassette_lab.cassette.scan.proof import prove
 from cassette_lab.cassette.scan.rows import proven_batch
+from cassette_lab.cassette.scan.whole import _are_distinct
 from cassette_lab.cassette.schema import RecordError
 from cassette_lab.errors import FormatError
 from cassette_lab.jsonio import canonical, digest, parse
@@ -254,6 +256,27 @@ def test_repeated_calls_in_any_physical_order(tmp_path: Path) -> None:
         lines = changed(sample(20, "plain"), {3: broken, 4: repeat(1, 3), 9: repeat(2, 4)})
         path = save(tmp_path / "a.cassette.jsonl", lines)
         assert refusal(project, path) == refusal(read_cassette, path)
+
+
+@pytest.mark.parametrize(
+    ("texts", "distinct"),
+    [
+        (["a"], True),
+        (["a", "b", "ab", "", "ba"], True),
+        (["a", "b", "a"], False),
+        (["", ""], False),
+        (["x" * 15, "x" * 16, "x" * 17], True),
+        (["same start, middle one, the same end", "same start, middle two, the same end"], True),
+        (["same start, the same middle, the same end"] * 2, False),
+        ([f"root/call-{number:09}~1" for number in range(500)], True),
+        ([*(f"root/call-{number:09}~1" for number in range(500)), "root/call-000000007~1"], False),
+    ],
+)
+def test_distinct_texts_in_chunks_of_any_kind(texts: list[str], distinct: bool) -> None:
+    for size in (1, 2, 3, len(texts)):
+        whole_column = pa.array(["before", *texts, "behind"])
+        chunks = [whole_column.slice(1 + start, min(size, len(texts) - start)) for start in range(0, len(texts), size)]
+        assert _are_distinct(pa.chunked_array(chunks)) is distinct
 
 
 ERROR = {"kind": "start-error", "error": {"name": "Error", "message": ""}}

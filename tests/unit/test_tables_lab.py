@@ -17,6 +17,7 @@ from cassette_lab.errors import ConfigError
 from cassette_lab.tables import Lab, SqlResult, load, write_tables
 from cassette_lab.tables.schemas import TABLES, VERSION, table_schema
 from tests.unit.cassette_samples import full, header, interaction, result, siblings, write
+from tests.unit.tables_page import PAGE, page
 
 
 @pytest.fixture
@@ -42,6 +43,10 @@ def test_every_table_has_its_schema_with_documented_columns_and_a_version(lab: L
                 assert unit == "bytes"
         table.validate(full=True)
     assert table_schema("calls", bodies=True).names[-4:] == ["prompt", "output", "structured", "error_message"]
+
+
+def test_the_page_of_the_columns_is_what_the_schemas_say() -> None:
+    assert PAGE.read_text("utf-8") == page(), "write it anew: python -m tests.unit.tables_page"
 
 
 def test_a_cassette_is_a_row(tmp_path: Path) -> None:
@@ -169,6 +174,7 @@ def test_a_whole_and_an_empty_lab(tmp_path: Path) -> None:
     assert "not loaded" not in bundle(lab)["text/html"]
     assert lab.sql("select count(*) n from calls")["n"].to_pylist() == [0]
     assert lab.to_pandas().shape == (0, 34)
+    assert lab.cassettes["duration_ms"].to_pylist() == [None]
 
 
 def test_of_many_files_the_first_are_shown(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -29,15 +30,13 @@ def is_complete(calls: pa.Table, raw_texts: RawTexts) -> bool:
     sequences = np.sort(calls["sequence"].to_numpy())
     if sequences[0] != 1 or sequences[-1] != count or not (np.diff(sequences) == 1).all():
         return False
-    if pc.count_distinct(calls["call_key"]).as_py() != count:
-        return False
-    return _occurrences_complete(calls)
+    return _are_distinct(calls["call_key"]) and _occurrences_complete(calls)
 
 
 def _occurrences_complete(calls: pa.Table) -> bool:
     occurrences = calls["occurrence"].to_numpy()
     # The usual file: no call was made twice.
-    if (occurrences == 1).all() and pc.count_distinct(calls["request_fingerprint"]).as_py() == len(calls):
+    if (occurrences == 1).all() and _are_distinct(calls["request_fingerprint"]):
         return True
     groups = np.zeros(len(calls), np.int64)
     for name in GROUP:
@@ -51,6 +50,33 @@ def _occurrences_complete(calls: pa.Table) -> bool:
     np.not_equal(groups[order][1:], groups[order][:-1], out=begins[1:])
     first = np.maximum.accumulate(np.where(begins, number, 0))
     return bool((occurrences[order] == number - first + 1).all())
+
+
+def _are_distinct(texts: pa.ChunkedArray) -> bool:
+    """Whether no two texts of a column are equal."""
+    # Texts with different digests differ; only where two digests are equal, the texts have to be looked at.
+    digests = np.sort(np.concatenate([_digests(chunk) for chunk in texts.chunks]))
+    return bool((digests[1:] != digests[:-1]).all()) or pc.count_distinct(texts).as_py() == len(texts)
+
+
+def _digests(texts: pa.Array) -> npt.NDArray[np.uint64]:
+    """A number for each text, of its length, its first 16 and its last 16 bytes."""
+    offsets = np.frombuffer(texts.buffers()[1], np.int32, len(texts) + 1, 4 * texts.offset).astype(np.int64)
+    data = np.frombuffer(texts.buffers()[2], np.uint8)[: offsets[-1]]
+    data = np.concatenate([data, np.zeros(16, np.uint8)])
+    words = np.ndarray((len(data) - 7,), np.uint64, data, 0, (1,))
+    start, length = offsets[:-1], np.diff(offsets)
+    digest = length.astype(np.uint64)
+    for at in (0, 8):
+        digest = (digest ^ (words[start + at] & _FIRST_BYTES[np.clip(length - at, 0, 8)])) * _FACTOR
+    for at in (16, 8):
+        tail = words[np.where(length >= 16, start + length - at, len(words) - 1)]
+        digest = ((digest >> np.uint64(29)) ^ digest ^ tail) * _FACTOR
+    return digest
+
+
+_FACTOR = np.uint64(0x9E3779B97F4A7C15)
+_FIRST_BYTES = np.frombuffer(b"".join(b"\xff" * size + b"\0" * (8 - size) for size in range(9)), np.uint64)
 
 
 def _one_by_one(calls: pa.Table, raw_texts: RawTexts) -> bool:

@@ -1,0 +1,48 @@
+"""The page ``docs/tables.md``, made from the schemas. ``python -m tests.unit.tables_page`` writes it anew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+
+from cassette_lab.cassette.columns import BODIES
+from cassette_lab.tables.schemas import TABLES, VERSION, table_schema
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "tables.md"
+
+_ROWS = {
+    "cassettes": "One row per cassette.",
+    "calls": "One row per recorded call. The last four columns are there with `load(..., bodies=True)` only.",
+    "problems": 'One row per file that was not loaded: `load(..., on_error="collect")`.',
+}
+
+
+def page() -> str:
+    return "\n".join(_lines())
+
+
+def _lines() -> Iterator[str]:
+    yield "# Tables"
+    yield ""
+    yield f"What `cassette_lab.load` gives, version {VERSION} of the schemas. The same words stand in the schemas themselves"
+    yield '(`lab.calls.schema.field("depth").metadata`). Unknown is null, never 0. Times are UTC.'
+    for name in TABLES:
+        yield from ("", f"## {name}", "", _ROWS[name], "", "| column | type | unit | meaning |", "| --- | --- | --- | --- |")
+        for field in table_schema(name, bodies=True):
+            unit = field.metadata.get(b"unit", b"").decode()
+            body = " (a body)" if name == "calls" and field.name in BODIES.names else ""
+            yield f"| {field.name} | {_type(field.type)} | {unit} | {field.metadata[b'doc'].decode()}{body} |"
+    yield ""
+
+
+def _type(kind: pa.DataType) -> str:
+    if pa.types.is_dictionary(kind):
+        return f"{kind.value_type}, dictionary-encoded"
+    return f"list of {kind.value_type}" if pa.types.is_list(kind) else str(kind)
+
+
+if __name__ == "__main__":
+    PAGE.parent.mkdir(exist_ok=True)
+    PAGE.write_text(page(), encoding="utf-8")

@@ -128,6 +128,23 @@ def test_a_second_process_that_cannot_be_started_is_done_without(tmp_path: Path,
     assert_same(project(path, workers=2, bodies=True), path)
 
 
+def test_after_an_interrupt_no_old_answer_is_taken_for_a_new_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, other = (
+        save(tmp_path / "a.cassette.jsonl", sample(CALLS)),
+        save(tmp_path / "b.cassette.jsonl", sample(CALLS, "plain")),
+    )
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    for where in ("scan_part", "_part"):
+        with monkeypatch.context() as patch:
+            patch.setattr(sharing, where, interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                project(path, workers=2)
+        assert_same(project(other, workers=2, bodies=True), other)
+
+
 def test_another_thread_does_not_wait(tmp_path: Path) -> None:
     path = save(tmp_path / "a.cassette.jsonl", sample(CALLS))
     found: list[Any] = []

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import atexit
 import io
-import mmap
 import os
 import selectors
 import socket
@@ -113,6 +112,8 @@ class _Worker:
     @classmethod
     def current(cls) -> _Worker | None:
         """The process, started if there is none; None where there cannot be one."""
+        if cls._current is not None and cls._current._tasks:  # noqa: SLF001 - left by an interrupt
+            cls._current.end()
         if cls._current is None or cls._current.process is None:
             try:
                 cls._current = cls() if sys.executable and hasattr(socket, "send_fds") else None
@@ -207,13 +208,14 @@ def _shared_memory() -> IO[bytes]:
 
 
 def _part(reply: dict[str, Any], output: IO[bytes]) -> Part:
-    """A part as the second process has made it; its table lies in shared memory and is not copied."""
+    """A part as the second process has made it."""
     part = Part([], reply["previous_hash"], reply["last_hash"], reply["line_count"], reply["row_count"])
     for name, row, value in reply["raw_texts"]:
         part.raw_texts.setdefault(name, {})[row] = value
     if part.row_count:
-        table = pa.py_buffer(mmap.mmap(output.fileno(), 0, access=mmap.ACCESS_READ))
-        part.batches = list(pa.ipc.open_stream(table))
+        # Copied: a mapping would keep a file open for each range, for as long as somebody holds the table.
+        output.seek(0)
+        part.batches = list(pa.ipc.open_stream(pa.py_buffer(output.read())))
     return part
 
 

@@ -311,11 +311,11 @@ class TestModes:
             ("link", "this is a link to a file that is not there; name the file itself"),
             ("file/x", "a part of this path is a file, not a folder; name another place"),
             ("n" * 300, "the file cannot be reached (File name too long)"),
-            ("a\0b", "the file cannot be reached (embedded null byte)"),
+            ("a\0b", "the file cannot be reached ("),  # Python versions word what follows differently
         ):
             with pytest.raises(FormatError) as caught:
                 CassetteWriter.open(tmp_path / name, header(), mode=mode)
-            assert caught.value.message == message
+            assert caught.value.message.startswith(message)
         assert sorted(entry.name for entry in tmp_path.iterdir()) == ["file", "link", "pipe"]
 
     def test_a_link_is_locked_where_the_file_is(self, tmp_path: Path) -> None:

@@ -126,7 +126,7 @@ def _passed_by(folder: str) -> bool:
 
 def _named(path: Path) -> Kind:
     """The kind of a file that was named: where it looks like none, the cassette reader says what it is."""
-    return kind_of(path) or KINDS["cassette"]
+    return (kind_of(path) if path.is_file() else None) or KINDS["cassette"]
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

@@ -13,7 +13,7 @@ import pytest
 from cassette_lab.cassette import scan
 from cassette_lab.cassette.columns import Projection, interactions_batch, project_cassette
 from cassette_lab.cassette.model import RequestStorage
-from cassette_lab.cassette.reader import exact_interaction, read_cassette
+from cassette_lab.cassette.reader import CassetteReader, exact_interaction, read_cassette
 from cassette_lab.cassette.scan import blocks, part, project
 from cassette_lab.cassette.scan.blocks import MARGIN_BYTES, Block
 from cassette_lab.cassette.scan.grammar import walk
@@ -339,6 +339,19 @@ def test_missing_files_folders_and_pipes_are_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "missing", tmp_path, tmp_path / "pipe"):
         assert refusal(project, path) == refusal(read_cassette, path)
+
+
+def test_a_file_that_goes_while_it_is_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = save(tmp_path / "a.cassette.jsonl", sample(3))
+    opened = CassetteReader.__exit__
+
+    def gone(reader: CassetteReader, *error: object) -> None:
+        opened(reader, *error)
+        path.unlink(missing_ok=True)
+
+    monkeypatch.setattr(CassetteReader, "__exit__", gone)
+    with pytest.raises(FormatError, match="there is no such file"):
+        project(path)
 
 
 @pytest.mark.usefixtures("by_block")

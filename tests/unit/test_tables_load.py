@@ -90,10 +90,12 @@ def test_hidden_folders_are_passed_by_except_the_recorders_own(runs: Path) -> No
         ("nowhere/**", "nowhere/**: no file matches this pattern"),
         ("bare", "bare: there is no cassette in this folder"),
         ("runs/notes.md", "runs/notes.md, line 1: the line is not JSON"),
+        ("runs/pipe.jsonl", "runs/pipe.jsonl: this is a device or pipe"),
     ],
 )
 def test_a_path_that_gives_nothing_is_an_error(runs: Path, given: str, sentence: str) -> None:
     (runs.parent / "bare").mkdir()
+    os.mkfifo(runs / "pipe.jsonl")
     with pytest.raises(FormatError) as caught:
         load("runs/a.cassette.jsonl", given)
     assert str(caught.value).startswith(sentence)

@@ -49,7 +49,7 @@ def project(path: str | Path, *, workers: int = 1, bodies: bool = False, digest:
     """
     try:
         return _quick(path, workers=workers, bodies=bodies, digest=digest)
-    except DoubtError:
+    except (DoubtError, OSError):
         return _exact(path, bodies=bodies)
 
 

@@ -144,7 +144,9 @@ def parent_fingerprint(parent: ParentAgent, inherits_parent_context: bool) -> st
         and not (inherits_parent_context and parent.events)
     ):
         header = session_header(parent)
-        session = tuple(header.get(name, ABSENT) for name in _SESSION_MEMBERS) if header else _NO_SESSION
+        if not header:
+            return _plain_parent_fingerprint(_NO_SESSION, inherits_parent_context)
+        session = tuple(header.get(name, ABSENT) for name in _SESSION_MEMBERS)
         if all(type(value) in _PLAIN_KEYS for value in session):
             return _plain_parent_fingerprint(session, inherits_parent_context)
     return parent_context_fingerprint(normalize_parent_context(parent, inherits_parent_context))
@@ -153,7 +155,7 @@ def parent_fingerprint(parent: ParentAgent, inherits_parent_context: bool) -> st
 def session_header(parent: ParentAgent) -> Mapping[str, Any]:
     """The session header of a parent; ``IdentityError`` where it is no object."""
     header = parent.header
-    if not isinstance(header, Mapping):
+    if type(header) is not dict and not isinstance(header, Mapping):
         raise IdentityError(f"the session header of a parent must be an object, not {kind_of(header)}", field="header")
     return header
 

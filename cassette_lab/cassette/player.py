@@ -75,7 +75,7 @@ class ReplayProvider:
                 raise _start_aborted()
             if start_ms > 0:
                 await self._wait(start_ms, signal)
-            else:
+            elif self._turns.due:
                 await self._turns.give()
             published = True
         finally:

@@ -36,18 +36,18 @@ class RecordedRun(Run):
 
     __slots__ = (
         "_aborted_at_ms",
-        "_admitted",
+        "_admitted_ns",
         "_disposal",
         "_dispose_called_at_ms",
         "_disposer",
         "_latency_ms",
         "_number",
-        "_observation",
-        "_observer",
         "_provider",
         "_started_at",
         "_unwatch",
         "_upstream_run",
+        "_watched",
+        "_watcher",
         "reservation",
         "sequence",
         "stored",
@@ -73,21 +73,25 @@ class RecordedRun(Run):
         self._aborted_at_ms: float | None = None
         self._dispose_called_at_ms: float | None = None
         self._upstream_run: SubagentRun | None = None
-        self._observation: asyncio.Handle | None = None
-        self._observer: asyncio.Task[None] | None = None
+        self._watched = False
+        self._watcher: asyncio.Task[None] | None = None
         self._disposal: asyncio.Future[None] | None = None
         self._disposer: asyncio.Task[None] | None = None
         self._started_at = iso_now()
-        self._admitted = time.perf_counter()
+        self._admitted_ns = time.perf_counter_ns()
         self._unwatch = None if signal is None else signal.on_abort(self._signal_aborted)
 
     async def result(self) -> SubagentResult:
         """The upstream's result, once it is recorded; raises what the run failed with."""
-        if not self.settled and self._observation is not None:
-            self._observation.cancel()
-            self._observation = None
-            await self._observe_for_caller()
-        return await super().result()
+        if self._result is None and self._error is None:
+            if self._watched:
+                await self._wait()
+            else:
+                await self._watch_for_caller()
+        if self._error is not None:
+            raise self._error
+        assert self._result is not None, "settled"  # noqa: S101 - for the type checker
+        return self._result
 
     async def dispose(self) -> None:
         """Stop the upstream's run; returns once that and the record are done. Shared by all who call it."""
@@ -101,13 +105,17 @@ class RecordedRun(Run):
         await self._dispose(self._disposal)
 
     def publish(self, run: SubagentRun) -> None:
-        """The upstream has started; from here on the caller owns this run."""
+        """The upstream has started; from here on the caller owns this run, and somebody must ``watch`` it."""
         self._latency_ms = self._elapsed_ms()
         self._upstream_run = run
         self._local_agent = run.local_agent
         self._disposed = False
-        # A caller that asks for the result at once waits for the upstream itself, else a task does.
-        self._observation = asyncio.get_running_loop().call_soon(self._observe_in_task)
+
+    def watch(self) -> None:
+        """See to it that the outcome is recorded, if nobody does yet. A caller who asks for the result at once does."""
+        if not self._watched:
+            self._watched = True
+            self._watcher = asyncio.create_task(self._watch())
 
     def start_failed(self, error: BaseException) -> None:
         """Record that no run was published. Raises what keeps that out of the file."""
@@ -126,31 +134,26 @@ class RecordedRun(Run):
             self._end_start(asyncio.CancelledError())
         else:
             self._end_with_result(aborted_result())
-        if self._observation is not None:
-            self._observation.cancel()
-        if self._observer is not None:
-            self._observer.cancel()
+        self._watched = True
+        if self._watcher is not None:
+            self._watcher.cancel()
 
-    def _observe_in_task(self) -> None:
-        self._observation = None
-        self._observer = asyncio.create_task(self._observe())
-
-    async def _observe_for_caller(self) -> None:
-        """Observe in the caller's task. A caller that is cancelled leaves the upstream's run to a task."""
-        task = asyncio.current_task()
-        cancellations = task.cancelling() if task is not None else 0
+    async def _watch_for_caller(self) -> None:
+        """Wait for the upstream in the caller's task. A caller that is cancelled leaves the rest to a task."""
         assert self._upstream_run is not None, "published"  # noqa: S101 - for the type checker
+        self._watched = True
         try:
             result = await self._upstream_run.result()
         except BaseException as error:
-            if task is not None and task.cancelling() > cancellations and isinstance(error, asyncio.CancelledError):
-                self._observe_in_task()
+            task = asyncio.current_task()
+            if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+                self._watcher = asyncio.create_task(self._watch())
                 raise
             self._end_with(error)
         else:
             self._end_with_result(result)
 
-    async def _observe(self) -> None:
+    async def _watch(self) -> None:
         assert self._upstream_run is not None, "published"  # noqa: S101 - for the type checker
         try:
             result = await self._upstream_run.result()
@@ -244,7 +247,9 @@ class RecordedRun(Run):
         self._aborted_at_ms = self._elapsed_ms()
 
     def _elapsed_ms(self) -> float:
-        return round((time.perf_counter() - self._admitted) * 1000, 3)
+        """Milliseconds since the admission, rounded to 3 decimals; an integer where there are none."""
+        microseconds = (time.perf_counter_ns() - self._admitted_ns + 500) // 1000
+        return microseconds / 1000 if microseconds % 1000 else microseconds // 1000
 
 
 _INTERRUPTIONS: Final = (asyncio.CancelledError, KeyboardInterrupt, SystemExit, GeneratorExit)

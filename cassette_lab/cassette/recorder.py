@@ -52,6 +52,7 @@ class RecordingProvider:
         self._topology = TopologyTracker(self.inherits_parent_context, writer.existing)
         self._sequence = writer.next_sequence - 1
         self._calls: dict[int, RecordedRun] = {}
+        self._unwatched: list[RecordedRun] = []
         self._turns = Turns()
         self._closing = False
         self._closed = False
@@ -64,7 +65,8 @@ class RecordingProvider:
         to be stored), ``AmbiguityError`` (no place), ``ConfigError`` (a redaction pattern that hits a protected member).
         Afterwards whatever the upstream's start raises, once it is recorded.
         """
-        await self._turns.give()
+        if self._turns.due:
+            await self._turns.give()
         if self._closing:
             raise ClosedError("the cassette is being closed and takes no more calls", path=self._writer.path)
         upstream = self._providers.get(self._upstream)
@@ -88,6 +90,9 @@ class RecordingProvider:
                 await run.dispose()
             raise
         call.publish(run)
+        self._unwatched.append(call)
+        if len(self._unwatched) == 1:
+            asyncio.get_running_loop().call_soon(self._watch)
         return call
 
     async def abort(self, grace_s: float) -> None:
@@ -143,7 +148,7 @@ class RecordingProvider:
             outcome,
         )
         try:
-            self._writer.append(interaction)
+            self._writer.write(interaction)
         except FormatError:
             if outcome.error is not None:
                 self._kept_back.append(interaction)
@@ -155,6 +160,12 @@ class RecordingProvider:
     def ended(self, call: RecordedRun) -> None:
         """Forget a call that has its outcome."""
         del self._calls[call.sequence]
+
+    def _watch(self) -> None:
+        """Watch the runs whose callers have not asked for the result at once."""
+        calls, self._unwatched = self._unwatched, []
+        for call in calls:
+            call.watch()
 
     def _admit(self, request: SubagentRequest) -> RecordedRun:
         """Everything that can fail, then the reservation of place and number."""
@@ -210,7 +221,7 @@ class RecordingProvider:
 
     def _write_kept_back(self) -> None:
         while self._kept_back:
-            self._writer.append(self._kept_back[0])
+            self._writer.write(self._kept_back[0])
             del self._kept_back[0]
 
 

@@ -112,11 +112,15 @@ class Turns:
     def __init__(self) -> None:
         self._last = time.perf_counter()
 
+    @property
+    def due(self) -> bool:
+        """Whether others have not had a turn for a while."""
+        return time.perf_counter() - self._last > _TURN_S
+
     async def give(self) -> None:
-        """Let others run, if that has not happened for a while."""
-        if time.perf_counter() - self._last > _TURN_S:
-            await asyncio.sleep(0)
-            self._last = time.perf_counter()
+        """Let others run."""
+        await asyncio.sleep(0)
+        self._last = time.perf_counter()
 
 
 _TURN_S = 0.005

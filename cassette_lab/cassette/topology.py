@@ -121,21 +121,11 @@ class TopologyTracker:
         """
         identity = self.identify(request, parent)
         label = label_text(identity.request)
-        occurrence = self._occurrences.get(identity.group, 0) + 1
-        reservation = Reservation(
-            call_key(
-                identity.parent_key,
-                label,
-                identity.parent_context_fingerprint,
-                identity.request.fingerprint,
-                occurrence,
-            ),
-            identity.parent_key,
-            identity.parent_context_fingerprint,
-            identity.request.fingerprint,
-            occurrence,
-        )
-        self._occurrences[identity.group] = occurrence
+        group = identity.group
+        occurrence = self._occurrences.get(group, 0) + 1
+        key = call_key(group[0], label, group[1], group[2], occurrence)
+        reservation = Reservation(key, *group, occurrence)
+        self._occurrences[group] = occurrence
         self._remember(parent)
         return reservation
 

@@ -19,9 +19,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, Self, TypeAlias, get_args
 
+import orjson
+
 from cassette_lab.cassette.checks import FileChecks, Group
 from cassette_lab.cassette.lock import WriterLock
 from cassette_lab.cassette.model import Header, Interaction, ProviderFacts, RequestStorage, iso_now
+from cassette_lab.cassette.quick_record import is_plainly_valid
 from cassette_lab.cassette.reader import CassetteReader
 from cassette_lab.cassette.schema import RecordError, check_header, check_interaction
 from cassette_lab.cassette.source import LINE_LIMIT_BYTES, os_reason
@@ -78,7 +81,7 @@ class CassetteWriter:
         self._checks = FileChecks()
         self._descriptor = descriptor
         self._durability = durability
-        self._mutex = threading.Lock()
+        self._mutex = threading.RLock()
         self._pid = os.getpid()
         self._broken: str | None = None
         # What the last whole record left: where it ends in the file, its hash, its physical line.
@@ -126,7 +129,15 @@ class CassetteWriter:
         return not self._finalizer.alive
 
     def append(self, interaction: Interaction) -> Interaction:
-        """Write one interaction at the end of the file; returns it with its hashes and physical line.
+        """``write`` an interaction; returns it as it stands in the file, with its hashes and physical line."""
+        self._check_process()
+        with self._mutex:
+            previous_hash = self._state.hash
+            self.write(interaction)
+            return replace(interaction, previous_hash=previous_hash, hash=self._state.hash, line=self._state.line)
+
+    def write(self, interaction: Interaction) -> None:
+        """Write one interaction at the end of the file.
 
         Whatever hashes it carries are replaced. Raises ``FormatError`` for one that a cassette may not hold, or that
         could not be written whole; the file is then as before, and the writer usable unless the message says otherwise.
@@ -140,29 +151,14 @@ class CassetteWriter:
             members["previousHash"] = before.hash
             numbers = (interaction.sequence, interaction.call_key, interaction.group, interaction.occurrence)
             try:
-                line, digest = _seal(members, self._check)
+                quick = is_plainly_valid(interaction, self.header.request_storage)
+                line, digest = _seal(members, None if quick else self._check)
                 self._checks.add(*numbers)
             except RecordError as error:
                 raise FormatError(f"the call was not recorded: {error.message}", path=self.path, field=error.field) from None
             try:
                 self._write(line)
                 self._state = _State(before.end + len(line), digest, before.line + 1)
-                return Interaction(
-                    interaction.sequence,
-                    interaction.call_key,
-                    interaction.parent_key,
-                    interaction.parent_context_fingerprint,
-                    interaction.request_fingerprint,
-                    interaction.occurrence,
-                    interaction.request,
-                    interaction.timing,
-                    interaction.published,
-                    interaction.local,
-                    interaction.outcome,
-                    before.hash,
-                    digest,
-                    before.line + 1,
-                )
             except BaseException as error:  # an interrupt, too, must not leave a line that nobody knows of
                 self._state = before
                 self._checks.discard(*numbers)
@@ -300,15 +296,21 @@ class _State(NamedTuple):
 _UNSEALED: Final = "sha256:" + 64 * "0"
 
 
-def _seal(members: JsonObject, check: Callable[[JsonObject], None]) -> tuple[bytes, str]:
-    """The canonical line of checked members, newline included, and their hash. Raises ``RecordError``."""
+def _seal(members: JsonObject, check: Callable[[JsonObject], None] | None) -> tuple[bytes, str]:
+    """The canonical line of checked members, newline included, and their hash. Raises ``RecordError``.
+
+    Without a ``check`` the members are known to pass, and orjson to spell them canonically.
+    """
     members["hash"] = _UNSEALED
-    check(members)
+    if check is not None:
+        check(members)
     del members["hash"]
-    try:
-        text = canonical(members)
-    except CanonicalError as error:
-        raise RecordError(None, str(error)) from None
+    text = None if check is not None else _plain_text(members)
+    if text is None:
+        try:
+            text = canonical(members)
+        except CanonicalError as error:
+            raise RecordError(None, str(error)) from None
     digest = digest_bytes(text)
     # In sorted order hash comes just before kind: before the first of these bytes stand only strings, where the quotes
     # would be escaped.
@@ -317,6 +319,14 @@ def _seal(members: JsonObject, check: Callable[[JsonObject], None]) -> tuple[byt
     if len(line) > LINE_LIMIT_BYTES:
         raise RecordError(None, f"the record has {len(line)} bytes, more than a line may have ({LINE_LIMIT_BYTES})")
     return line, digest
+
+
+def _plain_text(members: JsonObject) -> bytes | None:
+    """What orjson makes of plain members; None where they hold a lone surrogate."""
+    try:
+        return orjson.dumps(members, option=orjson.OPT_SORT_KEYS)
+    except orjson.JSONEncodeError:
+        return None
 
 
 def prepare_target(target: Path) -> None:

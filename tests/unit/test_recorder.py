@@ -468,6 +468,7 @@ class TestLifecycle:
                 await run.result()
                 run_id = run.id
                 del run
+                await asyncio.sleep(0)
                 gc.collect()
                 await handle.dispose()
             assert [run_id in str(warning.message) for warning in caught] == [True]
@@ -676,10 +677,10 @@ class TestPersistence:
             upstream.answer = text_result()
             handle = recording(tmp_path / "c", upstream)
 
-            def fail(*_: object) -> Interaction:
+            def fail(*_: object) -> None:
                 raise FormatError("the call could not be written")
 
-            monkeypatch.setattr(CassetteWriter, "append", fail)
+            monkeypatch.setattr(CassetteWriter, "write", fail)
             with pytest.raises(FormatError, match="could not be written"):
                 await one_call(handle, ask())
             with pytest.raises(FormatError, match="could not be written"):

@@ -11,6 +11,8 @@ from typing import Final, NoReturn
 
 from cassette_lab.errors import FormatError
 
+FIRST_BLOCK_BYTES: Final = 1 << 14
+"""Enough for a header, which many readers only want."""
 BLOCK_BYTES: Final = 1 << 20
 LINE_LIMIT_BYTES: Final = 1 << 29
 """No line may be longer: the format's other readers cannot hold such a text either."""
@@ -91,7 +93,7 @@ class Source:
         left = self._facts.st_size
         while left:
             try:
-                block = os.read(self._descriptor, min(left, BLOCK_BYTES))
+                block = os.read(self._descriptor, min(left, BLOCK_BYTES if self.size_bytes else FIRST_BLOCK_BYTES))
             except OSError as error:
                 raise FormatError(_unreadable(error), path=self.path) from error
             if not block:

@@ -209,16 +209,9 @@ class Timing:
 
     def to_json(self) -> JsonObject:
         """As the record writes it; absent times left out."""
-        members: JsonObject = {
-            "startedAt": self.started_at,
-            "startLatencyMs": self.start_latency_ms,
-            "durationMs": self.duration_ms,
-        }
-        if self.signal_aborted_at_ms is not None:
-            members["signalAbortedAtMs"] = self.signal_aborted_at_ms
-        if self.dispose_called_at_ms is not None:
-            members["disposeCalledAtMs"] = self.dispose_called_at_ms
-        return members
+        return timing_members(
+            self.started_at, self.start_latency_ms, self.duration_ms, self.signal_aborted_at_ms, self.dispose_called_at_ms
+        )
 
     @classmethod
     def from_json(cls, members: Mapping[str, Any]) -> Self:
@@ -264,9 +257,7 @@ class Outcome:
 
     def to_json(self) -> JsonObject:
         """The arm as the record writes it."""
-        if self.kind == "result":
-            return {"kind": "result", "result": self.result, "redactions": self.redactions}
-        return {"kind": self.kind, "error": None if self.error is None else self.error.to_json()}
+        return result_members(self.result, self.redactions) if self.kind == "result" else error_members(self.kind, self.error)
 
     @classmethod
     def from_json(cls, members: Mapping[str, Any]) -> Self:
@@ -302,21 +293,18 @@ class Interaction:
 
     def to_json(self) -> JsonObject:
         """All members; ``hash`` only when it is set."""
-        members: JsonObject = {
-            "kind": INTERACTION_KIND,
-            "sequence": self.sequence,
-            "callKey": self.call_key,
-            "parentKey": self.parent_key,
-            "parentContextFingerprint": self.parent_context_fingerprint,
-            "requestFingerprint": self.request_fingerprint,
-            "occurrence": self.occurrence,
-            "request": self.request.to_json(),
-            "timing": self.timing.to_json(),
-            "published": self.published,
-            "local": self.local,
-            "outcome": self.outcome.to_json(),
-            "previousHash": self.previous_hash,
-        }
+        members = interaction_members(
+            self.sequence,
+            self.call_key,
+            self.group,
+            self.occurrence,
+            self.request.to_json(),
+            self.timing.to_json(),
+            self.published,
+            self.local,
+            self.outcome.to_json(),
+        )
+        members["previousHash"] = self.previous_hash
         if self.hash:
             members["hash"] = self.hash
         return members
@@ -340,6 +328,60 @@ class Interaction:
             members["hash"],
             line,
         )
+
+
+def timing_members(
+    started_at: str,
+    start_latency_ms: float,
+    duration_ms: float,
+    signal_aborted_at_ms: float | None,
+    dispose_called_at_ms: float | None,
+) -> JsonObject:
+    """``Timing`` as a record writes it; absent times left out."""
+    members: JsonObject = {"startedAt": started_at, "startLatencyMs": start_latency_ms, "durationMs": duration_ms}
+    if signal_aborted_at_ms is not None:
+        members["signalAbortedAtMs"] = signal_aborted_at_ms
+    if dispose_called_at_ms is not None:
+        members["disposeCalledAtMs"] = dispose_called_at_ms
+    return members
+
+
+def result_members(result: JsonObject | None, redactions: int) -> JsonObject:
+    """``Outcome`` of a result as a record writes it."""
+    return {"kind": "result", "result": result, "redactions": redactions}
+
+
+def error_members(kind: OutcomeKind, error: ErrorFacts | None) -> JsonObject:
+    """``Outcome`` of an error as a record writes it."""
+    return {"kind": kind, "error": None if error is None else error.to_json()}
+
+
+def interaction_members(
+    sequence: int,
+    call_key: str,
+    group: tuple[str, str, str],
+    occurrence: int,
+    request: JsonObject,
+    timing: JsonObject,
+    published: bool,  # noqa: FBT001 - a fact of the record
+    local: bool,  # noqa: FBT001 - as above
+    outcome: JsonObject,
+) -> JsonObject:
+    """``Interaction`` as a record writes it, but for the hashes; its parts are JSON already."""
+    return {
+        "kind": INTERACTION_KIND,
+        "sequence": sequence,
+        "callKey": call_key,
+        "parentKey": group[0],
+        "parentContextFingerprint": group[1],
+        "requestFingerprint": group[2],
+        "occurrence": occurrence,
+        "request": request,
+        "timing": timing,
+        "published": published,
+        "local": local,
+        "outcome": outcome,
+    }
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""A quick yes for calls that are as a recorder makes them: they may be recorded, and orjson spells them canonically.
+"""A quick yes for records that are as a recorder makes them: they are valid, and orjson spells them canonically.
 
 It says yes only where ``check_interaction`` passes and ``canonical`` gives what orjson gives (but for lone surrogates,
 for which orjson raises). Everything else goes the exact way, which alone may refuse. A test holds the two together.
@@ -9,96 +9,127 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from cassette_lab.cassette.model import Interaction, Outcome, RequestMetadata, RequestStorage, Timing
+from cassette_lab.cassette.model import INTERACTION_KIND, RequestStorage
 from cassette_lab.cassette.schema import SchemaError, check_result
-from cassette_lab.jsonio import MAX_SAFE_INTEGER
+from cassette_lab.jsonio import MAX_SAFE_INTEGER, JsonObject
 from cassette_lab.jsonio.canonical import orjson_agrees
 
 _DEPTH: Final = 50
 _WIDTH: Final = 10_000
-
+_MEMBERS: Final = 13  # of a record without its hash
 _is_digest = re.compile("sha256:[0-9a-f]{64}").fullmatch
 
 
-def is_plainly_valid(call: Interaction, storage: RequestStorage) -> bool:
-    """Whether ``call`` (hashes excepted) surely fits a cassette that stores requests as ``storage``. No is no verdict."""
-    metadata, outcome = call.request.metadata, call.outcome
+def is_plainly_valid(record: JsonObject, storage: RequestStorage) -> bool:
+    """Whether ``record`` (its own hash excepted) surely fits a cassette that stores requests so. No is no verdict.
+
+    The types are looked at one by one, without a helper for each: this runs once for every recorded call.
+    """
+    try:
+        sequence, occurrence = record["sequence"], record["occurrence"]
+        call_key, parent_key = record["callKey"], record["parentKey"]
+        published, local = record["published"], record["local"]
+        request = record["request"]
+        outcome = record["outcome"]
+        return (
+            storage == "metadata"
+            and len(record) - ("hash" in record) == _MEMBERS
+            and record["kind"] == INTERACTION_KIND
+            and type(sequence) is int
+            and 1 <= sequence <= MAX_SAFE_INTEGER
+            and type(occurrence) is int
+            and 1 <= occurrence <= MAX_SAFE_INTEGER
+            and type(call_key) is str
+            and type(parent_key) is str
+            and call_key != ""
+            and parent_key != ""
+            and _is_digest(record["parentContextFingerprint"]) is not None
+            and _is_digest(record["requestFingerprint"]) is not None
+            and _is_digest(record["previousHash"]) is not None
+            and (published is True or published is False)
+            and (local is False or (local is True and published))
+            and len(request) == 2
+            and request["storage"] == "metadata"
+            and _metadata_is_plain(request["metadata"])
+            and _timing_is_plain(record["timing"])
+            and _outcome_is_plain(outcome)
+            and published is (outcome["kind"] != "start-error")
+        )
+    except (KeyError, TypeError, AttributeError):  # something is missing, or is no object, text or number
+        return False
+
+
+def _metadata_is_plain(metadata: Any) -> bool:
+    blocks, size = metadata["promptBlocks"], metadata["promptBytes"]
+    schema, persona = metadata["hasOutputSchema"], metadata["hasPersona"]
+    known = 4
+    for name in ("label", "childProvider", "childModel"):
+        text = metadata.get(name, _ABSENT)
+        if text is not _ABSENT:
+            if type(text) is not str:
+                return False
+            known += 1
+    if "maxDepth" in metadata:
+        depth = metadata["maxDepth"]
+        if type(depth) is not int or not 0 <= depth <= MAX_SAFE_INTEGER:
+            return False
+        known += 1
     return (
-        storage == "metadata"
-        and metadata is not None
-        and _is_count(call.sequence, 1)
-        and _is_count(call.occurrence, 1)
-        and _is_text(call.call_key)
-        and _is_text(call.parent_key)
-        and _is_fingerprint(call.parent_context_fingerprint)
-        and _is_fingerprint(call.request_fingerprint)
-        and call.published is (outcome.kind != "start-error")
-        and _is_flag(call.local)
-        and (call.published or not call.local)
-        and _metadata_is_plain(metadata)
-        and _timing_is_plain(call.timing)
-        and _outcome_is_plain(outcome)
+        type(metadata) is dict
+        and len(metadata) == known
+        and type(blocks) is int
+        and 0 <= blocks <= MAX_SAFE_INTEGER
+        and type(size) is int
+        and 0 <= size <= MAX_SAFE_INTEGER
+        and (schema is True or schema is False)
+        and (persona is True or persona is False)
     )
 
 
-def _metadata_is_plain(metadata: RequestMetadata) -> bool:
+def _timing_is_plain(timing: Any) -> bool:
+    started_at, latency, duration = timing["startedAt"], timing["startLatencyMs"], timing["durationMs"]
+    known = 3
+    for name in ("signalAbortedAtMs", "disposeCalledAtMs"):
+        if name in timing:
+            if not _is_time(timing[name]):
+                return False
+            known += 1
     return (
-        metadata.tool_filter is None
-        and _is_count(metadata.prompt_blocks, 0)
-        and _is_count(metadata.prompt_bytes, 0)
-        and _is_flag(metadata.has_output_schema)
-        and _is_flag(metadata.has_persona)
-        and (metadata.max_depth is None or _is_count(metadata.max_depth, 0))
-        and (metadata.label is None or type(metadata.label) is str)
-        and (metadata.child_provider is None or type(metadata.child_provider) is str)
-        and (metadata.child_model is None or type(metadata.child_model) is str)
+        type(timing) is dict
+        and len(timing) == known
+        and type(started_at) is str
+        and started_at != ""
+        and _is_time(latency)
+        and _is_time(duration)
+        and latency <= duration
     )
 
 
-def _timing_is_plain(timing: Timing) -> bool:
-    return (
-        _is_text(timing.started_at)
-        and _is_time(timing.start_latency_ms)
-        and _is_time(timing.duration_ms)
-        and timing.start_latency_ms <= timing.duration_ms
-        and (timing.signal_aborted_at_ms is None or _is_time(timing.signal_aborted_at_ms))
-        and (timing.dispose_called_at_ms is None or _is_time(timing.dispose_called_at_ms))
-    )
-
-
-def _outcome_is_plain(outcome: Outcome) -> bool:
-    if outcome.kind == "result":
-        if not _is_count(outcome.redactions, 0) or not orjson_agrees(outcome.result, _DEPTH, _WIDTH):
+def _outcome_is_plain(outcome: Any) -> bool:
+    if outcome["kind"] == "result":
+        redactions, result = outcome["redactions"], outcome["result"]
+        if type(outcome) is not dict or len(outcome) != 3 or type(redactions) is not int:
+            return False
+        if not 0 <= redactions <= MAX_SAFE_INTEGER or not orjson_agrees(result, _DEPTH, _WIDTH):
             return False
         try:
-            check_result(outcome.result)
+            check_result(result)
         except SchemaError:
             return False
         return True
-    error = outcome.error
+    error = outcome["error"]
+    name, message, code = error["name"], error["message"], error.get("code", "")
     return (
-        outcome.kind in ("start-error", "result-error")
-        and error is not None
-        and _is_text(error.name)
-        and type(error.message) is str
-        and (error.code is None or type(error.code) is str)
+        outcome["kind"] in ("start-error", "result-error")
+        and type(outcome) is dict
+        and len(outcome) == 2
+        and type(error) is dict
+        and len(error) == 2 + ("code" in error)
+        and type(name) is str
+        and name != ""
+        and type(message) is str
+        and type(code) is str
     )
-
-
-def _is_count(value: Any, least: int) -> bool:
-    return type(value) is int and least <= value <= MAX_SAFE_INTEGER
-
-
-def _is_flag(value: Any) -> bool:
-    return value is True or value is False
-
-
-def _is_text(value: Any) -> bool:
-    return type(value) is str and value != ""
-
-
-def _is_fingerprint(value: Any) -> bool:
-    return type(value) is str and _is_digest(value) is not None
 
 
 def _is_time(value: Any) -> bool:
@@ -106,3 +137,6 @@ def _is_time(value: Any) -> bool:
     if type(value) is float:
         return 1e-4 <= value < 1e15 and not value.is_integer()
     return type(value) is int and 0 <= value <= MAX_SAFE_INTEGER
+
+
+_ABSENT: Final = object()

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
 from cassette_lab.cassette.failures import abort_facts, error_facts
-from cassette_lab.cassette.model import ErrorFacts, Outcome, OutcomeKind, StoredRequest, Timing, iso_now
+from cassette_lab.cassette.model import ErrorFacts, OutcomeKind, error_members, iso_now, result_members, timing_members
 from cassette_lab.cassette.progress import Progress
 from cassette_lab.cassette.redaction import Redactor
 from cassette_lab.cassette.runs import Run, aborted_result, new_run_id
@@ -24,7 +24,7 @@ class Recorder(Protocol):
     progress: Progress
     redactor: Redactor
 
-    def write(self, call: RecordedRun, timing: Timing, outcome: Outcome) -> None:
+    def write(self, call: RecordedRun, timing: JsonObject, outcome: JsonObject) -> None:
         """Append the line of a call that has ended; ``CassetteLabError`` where it does not get into the file."""
 
     def ended(self, call: RecordedRun) -> None:
@@ -58,7 +58,7 @@ class RecordedRun(Run):
         provider: Recorder,
         sequence: int,
         reservation: Reservation,
-        stored: StoredRequest,
+        stored: JsonObject,
         number: int,
         signal: AbortSignal | None,
     ) -> None:
@@ -204,7 +204,7 @@ class RecordedRun(Run):
         try:
             snapshot = detach(_members(result))
             stored, redactions = self._provider.redactor.result(snapshot)
-            self._provider.write(self, self._timing(), Outcome("result", stored, redactions))
+            self._provider.write(self, self._timing(), result_members(stored, redactions))
         except CanonicalError as error:
             self._refuse_result(str(error), None)
         except FormatError as error:
@@ -223,7 +223,7 @@ class RecordedRun(Run):
         if self.settled:
             return None
         try:
-            self._provider.write(self, self._timing(), Outcome(kind, error=self._provider.redactor.error(facts)))
+            self._provider.write(self, self._timing(), error_members(kind, self._provider.redactor.error(facts)))
         except Exception as failure:  # noqa: BLE001 - as above
             failure.__cause__ = failure.__cause__ or error
             self._end(None, failure)
@@ -238,10 +238,10 @@ class RecordedRun(Run):
         self._settle(result, error)
         self._provider.ended(self)
 
-    def _timing(self) -> Timing:
+    def _timing(self) -> JsonObject:
         duration_ms = self._elapsed_ms()
         latency_ms = duration_ms if self._latency_ms is None else self._latency_ms
-        return Timing(self._started_at, latency_ms, duration_ms, self._aborted_at_ms, self._dispose_called_at_ms)
+        return timing_members(self._started_at, latency_ms, duration_ms, self._aborted_at_ms, self._dispose_called_at_ms)
 
     def _signal_aborted(self) -> None:
         self._aborted_at_ms = self._elapsed_ms()

@@ -12,7 +12,7 @@ import contextlib
 from dataclasses import replace
 
 from cassette_lab.cassette.identity import RequestIdentity, call_key
-from cassette_lab.cassette.model import Interaction, Outcome, RequestMetadata, StoredRequest, Timing
+from cassette_lab.cassette.model import RequestMetadata, StoredRequest, interaction_members
 from cassette_lab.cassette.progress import Progress
 from cassette_lab.cassette.recorded_run import RecordedRun
 from cassette_lab.cassette.redaction import Redactor
@@ -22,6 +22,7 @@ from cassette_lab.cassette.topology import TopologyTracker, label_text
 from cassette_lab.cassette.writer import CassetteWriter
 from cassette_lab.contracts import ROOT_PARENT, Capabilities, SubagentProviders, SubagentRequest
 from cassette_lab.errors import AbortError, ClosedError, FormatError, IdentityError, NoUpstreamError
+from cassette_lab.jsonio import JsonObject
 
 
 class RecordingProvider:
@@ -56,7 +57,7 @@ class RecordingProvider:
         self._turns = Turns()
         self._closing = False
         self._closed = False
-        self._kept_back: list[Interaction] = []
+        self._kept_back: list[JsonObject] = []
 
     async def start(self, request: SubagentRequest) -> Run:
         """Start the upstream's run, recorded from here on.
@@ -127,30 +128,28 @@ class RecordingProvider:
         finally:
             self._writer.close()
 
-    def write(self, call: RecordedRun, timing: Timing, outcome: Outcome) -> None:
+    def write(self, call: RecordedRun, timing: JsonObject, outcome: JsonObject) -> None:
         """Append the line of a call that has ended.
 
         ``FormatError`` where the outcome cannot be stored or the line not be written. A line with an error is then tried
         again, after the next line and at the end: a file that lacks a call is good for nothing.
         """
         place = call.reservation
-        interaction = Interaction(
+        interaction = interaction_members(
             call.sequence,
             place.call_key,
-            place.parent_key,
-            place.parent_context_fingerprint,
-            place.request_fingerprint,
+            place.group,
             place.occurrence,
             call.stored,
             timing,
-            outcome.kind != "start-error",
+            outcome["kind"] != "start-error",
             call.local_agent is not None,
             outcome,
         )
         try:
             self._writer.write(interaction)
         except FormatError:
-            if outcome.error is not None:
+            if "error" in outcome:
                 self._kept_back.append(interaction)
             raise
         if self._kept_back:
@@ -188,18 +187,18 @@ class RecordingProvider:
         self._calls[self._sequence] = call
         return call
 
-    def _stored(self, identity: RequestIdentity) -> StoredRequest:
+    def _stored(self, identity: RequestIdentity) -> JsonObject:
         """The request as the file keeps it; refuses one that the format cannot hold."""
         if self._writer.header.request_storage == "full":
             value, redactions = self.redactor.request(identity.value)
-            stored = StoredRequest(value=value, redactions=redactions)
+            stored = StoredRequest(value=value, redactions=redactions).to_json()
         else:
             metadata = identity.metadata
-            stored = StoredRequest(metadata=self._without_secrets(metadata) if self._redact_labels else metadata)
+            stored = StoredRequest(self._without_secrets(metadata) if self._redact_labels else metadata).to_json()
             if metadata.max_depth is None:  # the one member of metadata that an identity does not check
                 return stored
         try:
-            check_request(stored.to_json())
+            check_request(stored)
         except SchemaError as error:
             field = (error.field or "request").removeprefix("request.").removeprefix("metadata.").removeprefix("value.")
             reason = error.message.removeprefix(error.field or "")

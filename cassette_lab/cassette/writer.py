@@ -129,15 +129,7 @@ class CassetteWriter:
         return not self._finalizer.alive
 
     def append(self, interaction: Interaction) -> Interaction:
-        """``write`` an interaction; returns it as it stands in the file, with its hashes and physical line."""
-        self._check_process()
-        with self._mutex:
-            previous_hash = self._state.hash
-            self.write(interaction)
-            return replace(interaction, previous_hash=previous_hash, hash=self._state.hash, line=self._state.line)
-
-    def write(self, interaction: Interaction) -> None:
-        """Write one interaction at the end of the file.
+        """Write one interaction at the end of the file; returns it with its hashes and physical line.
 
         Whatever hashes it carries are replaced. Raises ``FormatError`` for one that a cassette may not hold, or that
         could not be written whole; the file is then as before, and the writer usable unless the message says otherwise.
@@ -145,14 +137,21 @@ class CassetteWriter:
         """
         self._check_process()
         with self._mutex:
+            previous_hash = self._state.hash
+            self.write(interaction.to_json())
+            return replace(interaction, previous_hash=previous_hash, hash=self._state.hash, line=self._state.line)
+
+    def write(self, members: JsonObject) -> None:
+        """``append`` for an interaction that is JSON already (and stays it: its hashes are set)."""
+        self._check_process()
+        with self._mutex:
             self._check_usable()
             before = self._state
-            members = interaction.to_json()
             members["previousHash"] = before.hash
-            numbers = (interaction.sequence, interaction.call_key, interaction.group, interaction.occurrence)
             try:
-                quick = is_plainly_valid(interaction, self.header.request_storage)
+                quick = is_plainly_valid(members, self.header.request_storage)
                 line, digest = _seal(members, None if quick else self._check)
+                numbers = _numbers(members)
                 self._checks.add(*numbers)
             except RecordError as error:
                 raise FormatError(f"the call was not recorded: {error.message}", path=self.path, field=error.field) from None
@@ -294,6 +293,12 @@ class _State(NamedTuple):
 
 
 _UNSEALED: Final = "sha256:" + 64 * "0"
+
+
+def _numbers(members: JsonObject) -> tuple[int, str, Group, int]:
+    """What must not come twice: sequence, call key, group and occurrence of a checked record."""
+    group = (members["parentKey"], members["parentContextFingerprint"], members["requestFingerprint"])
+    return (int(members["sequence"]), members["callKey"], group, int(members["occurrence"]))
 
 
 def _seal(members: JsonObject, check: Callable[[JsonObject], None] | None) -> tuple[bytes, str]:

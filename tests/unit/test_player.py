@@ -37,8 +37,8 @@ async def record_slow(path: Path, *texts: str, start_ms: float = 0.0, fails: str
     provider: Any = handle.provider
     write = provider.write
 
-    def timed(call: Any, timing: Timing, outcome: Any) -> None:
-        write(call, Timing(timing.started_at, start_ms, start_ms + (0 if fails == "start" else SLOW_MS)), outcome)
+    def timed(call: Any, timing: Any, outcome: Any) -> None:
+        write(call, Timing(timing["startedAt"], start_ms, start_ms + (0 if fails == "start" else SLOW_MS)).to_json(), outcome)
 
     provider.write = timed
     for text in texts:

@@ -76,9 +76,10 @@ CALL = st.builds(
 @given(CALL)
 @settings(max_examples=400, deadline=None)
 def test_a_yes_means_that_the_exact_check_passes_and_the_spelling_is_canonical(call: Any) -> None:
-    if not is_plainly_valid(call, "metadata"):
+    members = call.to_json()
+    if not is_plainly_valid(members, "metadata"):
         return
-    members = call.to_json() | {"hash": DIGEST}
+    members["hash"] = DIGEST
     check_interaction(members, "metadata")
     try:
         text = orjson.dumps(members, option=orjson.OPT_SORT_KEYS)
@@ -88,6 +89,23 @@ def test_a_yes_means_that_the_exact_check_passes_and_the_spelling_is_canonical(c
         assert text == canonical(members)
 
 
+@given(st.data())
+@settings(max_examples=150, deadline=None)
+def test_a_member_too_many_or_too_few_anywhere_gets_no_yes(data: Any) -> None:
+    members = interaction().to_json() | {"previousHash": DIGEST}
+    place = data.draw(st.sampled_from(["", "request", "request.metadata", "timing", "outcome", "outcome.result"]))
+    inner = members
+    for name in filter(None, place.split(".")):
+        inner = inner[name]
+    if data.draw(st.booleans()):
+        inner["other"] = 1
+    else:
+        del inner[data.draw(st.sampled_from(sorted(inner)))]
+    if not is_plainly_valid(members, "metadata"):
+        return
+    check_interaction(members | {"hash": DIGEST}, "metadata")
+
+
 def test_what_a_recorder_makes_gets_a_yes() -> None:
     for call in (
         interaction(),
@@ -95,11 +113,11 @@ def test_what_a_recorder_makes_gets_a_yes() -> None:
         replace(interaction(), outcome=Outcome("start-error", error=ErrorFacts("E", "")), published=False),
         replace(interaction(), timing=Timing("2026", 1, 2.5, 1.5, 2)),
     ):
-        assert is_plainly_valid(call, "metadata")
+        assert is_plainly_valid(call.to_json() | {"previousHash": DIGEST}, "metadata")
 
 
 @pytest.mark.parametrize("storage", ["full"])
 def test_a_request_of_the_other_arm_gets_no_yes(storage: Any) -> None:
-    assert not is_plainly_valid(interaction(), storage)
+    assert not is_plainly_valid(interaction().to_json() | {"previousHash": DIGEST}, storage)
     with pytest.raises(RecordError):
         check_interaction(interaction().to_json() | {"previousHash": DIGEST, "hash": DIGEST}, storage)

@@ -68,46 +68,38 @@ def recording(bench: Bench) -> None:
         for number in range(calls)
     ]
     files = (bench.folder / f"recording-{number}.cassette.jsonl" for number in itertools.count())
-    times: dict[tuple[str, int], list[float]] = {}
+    times: dict[tuple[str, int], list[tuple[float, float]]] = {}
     for _, concurrency in itertools.product(range(2 if bench.quick else RUNS), CONCURRENCIES):
         file = next(files)
         for name, seconds in asyncio.run(_both_ways(file, requests, concurrency)).items():
-            times.setdefault((name, concurrency), []).append(seconds / calls * 1e6)
+            times.setdefault((name, concurrency), []).append((seconds[0] / calls * 1e6, seconds[1] / calls * 1e6))
         file.unlink()
-    for concurrency, limit in zip(CONCURRENCIES, (80, 100), strict=True):
-        measured = times["record", concurrency]
-        bench.report(
-            f"recording a call, {concurrency} at once",
-            statistics.median(measured),
-            unit="µs",
-            limit=limit,
-            note=f"best run {min(measured):.0f} µs",
-        )
-    for concurrency in CONCURRENCIES:
-        measured = times["replay", concurrency]
-        bench.report(
-            f"replaying a call, {concurrency} at once",
-            statistics.median(measured),
-            unit="µs",
-            limit=35,
-            note=f"best run {min(measured):.0f} µs",
-        )
+    for name, what, limits in (("record", "recording", (80, 100)), ("replay", "replaying", (35, 35))):
+        for concurrency, limit in zip(CONCURRENCIES, limits, strict=True):
+            wall, cpu = zip(*times[name, concurrency], strict=True)
+            bench.report(
+                f"{what} a call, {concurrency} at once",
+                statistics.median(wall),
+                unit="µs",
+                limit=limit,
+                note=f"best run {min(wall):.0f} µs; of CPU time {statistics.median(cpu):.0f} µs",
+            )
 
 
-async def _both_ways(file: Path, requests: list[SubagentRequest], concurrency: int) -> dict[str, float]:
-    """Seconds to record these calls, and to replay them; opening and closing the file are left out."""
+async def _both_ways(file: Path, requests: list[SubagentRequest], concurrency: int) -> dict[str, tuple[float, float]]:
+    """Seconds, wall and CPU, to record these calls, and to replay them; opening and closing the file are left out."""
     providers = SubagentRegistry()
     providers.register(_InstantProvider())
-    seconds: dict[str, float] = {}
+    seconds: dict[str, tuple[float, float]] = {}
     for config in (
         CassetteConfig(file=file, upstream_provider="instant"),
         CassetteConfig(mode="replay", file=file, upstream_provider="instant"),
     ):
         handle = open_cassette(config, providers)
         waiting = iter(requests)
-        start = time.perf_counter()
+        start, cpu_start = time.perf_counter(), time.process_time()
         await asyncio.gather(*(_worker(handle.provider, waiting) for _ in range(concurrency)))
-        seconds[config.mode] = time.perf_counter() - start
+        seconds[config.mode] = (time.perf_counter() - start, time.process_time() - cpu_start)
         await handle.dispose()
     return seconds
 

@@ -22,6 +22,9 @@ from tests.unit.test_scan import assert_same, changed, refusal, sample, save
 
 CALLS = 200
 
+WITHOUT_PANDAS = "from cassette_lab.cassette.without_pandas import do_without_pandas\ndo_without_pandas()\n"
+"""Not needed, and quicker."""
+
 
 @pytest.fixture(autouse=True)
 def small_ranges(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
@@ -161,6 +164,7 @@ def test_nothing_of_the_users_program_runs_twice_and_nothing_is_left(tmp_path: P
     (tmp_path / "program.py").write_text(
         "import sys\n"
         "here = sys.path.pop(0)\n"
+        f"{WITHOUT_PANDAS}"
         "from cassette_lab.cassette import scan\n"
         "from cassette_lab.cassette.scan import sharing\n"
         "scan.BLOCK_BYTES = 60_000\n"
@@ -199,6 +203,7 @@ def test_a_forked_process_leaves_the_second_process_to_its_parent(tmp_path: Path
     path = save(tmp_path / "a.cassette.jsonl", sample(CALLS))
     program = (
         "import os\n"
+        f"{WITHOUT_PANDAS}"
         "from cassette_lab.cassette import scan\n"
         "scan.BLOCK_BYTES = 60_000\n"
         f"load = lambda: scan.project({str(path)!r}, workers=2).calls.num_rows\n"

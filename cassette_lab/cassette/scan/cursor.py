@@ -32,6 +32,9 @@ class Span(NamedTuple):
     stop: Positions
 
 
+NOWHERE: Final = Span(NONE, NONE, NONE)
+
+
 class Cursor:
     """Positions ``at`` and proofs ``good``, one of each a line."""
 

@@ -18,7 +18,7 @@ import numpy as np
 from cassette_lab.cassette.model import OUTCOME_KINDS, RequestStorage
 from cassette_lab.cassette.scan import open_values
 from cassette_lab.cassette.scan.blocks import Block, Mask, Positions
-from cassette_lab.cassette.scan.cursor import NONE, Cursor, Rows, Span, some
+from cassette_lab.cassette.scan.cursor import NONE, NOWHERE, Cursor, Rows, Span, some
 from cassette_lab.jsonio import JsonObject
 
 MOST_BLOCKS: Final = 64
@@ -33,12 +33,12 @@ class Walk:
     """
 
     good: Mask
+    outcome_kind: Positions
+    output_blocks: Positions
     hash_member: Positions
     outcome_start: Positions
     outcome_stop: Positions
-    outcome_kind: Positions
     output: Span
-    output_blocks: Positions
     stop_reason: Span
     digests: dict[str, Positions] = field(default_factory=dict)
     flags: dict[str, Mask] = field(default_factory=dict)
@@ -58,8 +58,17 @@ def walk(block: Block, storage: RequestStorage) -> Walk:
 class _Walker:
     def __init__(self, block: Block, storage: RequestStorage) -> None:
         self.cursor = cursor = Cursor(block)
-        unknown, nowhere = np.zeros(len(cursor.at), np.int64), Span(NONE, NONE, NONE)
-        self.found = found = Walk(cursor.good, unknown, unknown, unknown, unknown.copy(), nowhere, unknown.copy(), nowhere)
+        count = len(cursor.at)
+        self.found = found = Walk(
+            good=cursor.good,
+            outcome_kind=np.zeros(count, np.int64),
+            output_blocks=np.zeros(count, np.int64),
+            hash_member=NONE,
+            outcome_start=NONE,
+            outcome_stop=NONE,
+            output=NOWHERE,
+            stop_reason=NOWHERE,
+        )
         cursor.literal(b'{"callKey":"')
         found.texts["call_key"] = cursor.string(least=1)
         found.hash_member = cursor.at + 1

@@ -24,8 +24,10 @@ class Source:
 
     A file is read up to the size it had when it was opened, and must not have changed when its end is reached. Iterate
     once. Raises ``FormatError`` for a missing file, a folder, a device, one that may not be read, and a line beyond
-    ``LINE_LIMIT_BYTES``.
+    ``LINE_LIMIT_BYTES``. Also closed when it is dropped.
     """
+
+    _descriptor: int | None = None
 
     def __init__(self, source: str | Path | bytes, *, path: str | Path | None = None) -> None:
         self.line_end = 0
@@ -33,7 +35,6 @@ class Source:
         self.size_bytes = 0
         self.ends_with_newline = False
         self._sha256 = hashlib.sha256()
-        self._descriptor: int | None = None
         self._data = b""
         if isinstance(source, bytes):
             self.path = None if path is None else str(path)
@@ -49,9 +50,12 @@ class Source:
 
     def close(self) -> None:
         """Close the file; harmless when it is closed."""
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
+
+    def __del__(self) -> None:  # whoever stops in the middle and forgets to close
+        self.close()
 
     def refuse(self, sentence: str) -> NoReturn:
         """Raise a ``FormatError`` about the file as a whole."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 import gzip
 import os
 import random
@@ -425,6 +426,22 @@ class TestSource:
         assert cut.message.startswith("the record is cut off (not JSON at character ")
         assert cut.message.endswith(f"if it is not being recorded, {RESCUE}")
         assert cut.line == len(SIBLINGS)
+
+    def test_a_file_is_closed_also_when_its_reader_is_dropped(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        closed: list[int] = []
+        real = os.close
+
+        def close(descriptor: int) -> None:
+            closed.append(descriptor)
+            real(descriptor)
+
+        monkeypatch.setattr(os, "close", close)
+        reader = CassetteReader(DATA / "siblings.cassette.jsonl")
+        next(iter(reader))
+        assert closed == []
+        del reader
+        gc.collect()
+        assert len(closed) == 1
 
     def test_a_file_that_changes_while_it_is_read(self, tmp_path: Path) -> None:
         path = write(tmp_path / "x", siblings())

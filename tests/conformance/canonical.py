@@ -9,10 +9,11 @@ from typing import Any
 
 from cassette_lab.jsonio import CanonicalError, JsonSyntaxError, canonical, digest, parse
 from tests.conformance.case import Case
+from tests.conformance.files import vectors
 
 
 def cases(folder: Path) -> Iterator[Case]:
-    for vector in parse((folder / "vectors.json").read_bytes()):
+    for vector in vectors(folder / "vectors.json"):
         yield Case(vector["id"], partial(_check, vector))
 
 
@@ -25,16 +26,16 @@ def _check(vector: dict[str, Any]) -> None:
     try:
         value = parse(text)
     except JsonSyntaxError:
-        assert vector["error"], "refused as JSON"
-        assert vector.get("stage", "parse") == "parse", "refused as JSON, expected only no canonical form"
+        assert vector.get("error"), "refused as JSON"
+        assert vector.get("stage") in (None, "parse"), "refused as JSON, expected only no canonical form"
         return
     try:
         written = canonical(value)
     except CanonicalError:
-        assert vector["error"], "refused as canonical JSON"
-        assert vector.get("stage", "canonical") == "canonical", "parsed, expected to be refused as JSON"
+        assert vector.get("error"), "refused as canonical JSON"
+        assert vector.get("stage") in (None, "canonical"), "parsed, expected to be refused as JSON"
         return
-    assert not vector["error"], "accepted"
+    assert not vector.get("error"), "accepted"
     assert digest(value) == vector["sha256"]
     if deep:
         assert len(written.decode().encode("utf-16-le")) // 2 == vector["canonicalLength"]

@@ -7,13 +7,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from cassette_lab.jsonio import parse
 from cassette_lab.jsonio.dates import date_parse_ms, is_iso_or_rfc
 from tests.conformance.case import Case
+from tests.conformance.files import vectors
 
 
 def cases(folder: Path) -> Iterator[Case]:
-    for vector in parse((folder / "vectors.json").read_bytes()):
+    for vector in vectors(folder / "vectors.json"):
         yield Case(vector["id"], partial(_check, vector))
 
 

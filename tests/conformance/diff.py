@@ -11,22 +11,24 @@ from cassette_lab import jsonio
 from cassette_lab.cassette.diff import diff
 from cassette_lab.errors import CassetteLabError
 from tests.conformance.case import Case
+from tests.conformance.files import unpacked, vectors
 from tests.conformance.identity import assert_equal, error_code
 
 
 def cases(folder: Path) -> Iterator[Case]:
     """One case for each pair of files."""
-    for case in jsonio.parse((folder / "cases.json").read_bytes()):
+    for case in vectors(folder / "cases.json"):
         yield Case(case["id"], partial(_check, folder / "files", case))
 
 
 def _check(files: Path, case: dict[str, Any]) -> None:
     try:
-        found = diff(files / case["expected"], files / case["actual"])
+        with unpacked(files / case["expected"]) as expected, unpacked(files / case["actual"]) as actual:
+            found = diff(expected, actual)
     except CassetteLabError as error:
-        assert_equal(error_code(error), case["error"], "error")
+        assert_equal(error_code(error), case.get("error"), "error")
         return
-    assert_equal(None, case["error"], "error")
+    assert_equal(None, case.get("error"), "error")
     document = found.to_dict()
     assert_equal(document, case["diff"], "diff")
     assert_equal(found.equivalent, case["exitCode"] == 0, "equivalent")

@@ -7,27 +7,27 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from cassette_lab import jsonio
 from cassette_lab.cassette.matching import Matcher
 from cassette_lab.cassette.reader import read_cassette
 from cassette_lab.errors import CassetteLabError, MismatchError
 from tests.conformance.case import Case
+from tests.conformance.files import unpacked, vectors
 from tests.conformance.identity import assert_equal, error_code, parent_agent
 
 
 def cases(folder: Path) -> Iterator[Case]:
     """One case for each scenario."""
-    for scenario in jsonio.parse((folder / "scenarios.json").read_bytes()):
+    for scenario in vectors(folder / "scenarios.json"):
         yield Case(scenario["id"], partial(_check, folder, scenario))
 
 
 def _check(folder: Path, scenario: dict[str, Any]) -> None:
-    name = scenario["cassette"]
-    path = next(path for path in (folder / "cassettes" / name, folder / name) if path.exists())
-    options = scenario["options"]
+    options = scenario.get("options") or {}
     try:
+        with unpacked(folder / "cassettes" / Path(scenario["cassette"]).name) as path:
+            cassette = read_cassette(path)
         matcher = Matcher(
-            read_cassette(path),
+            cassette,
             duplicate_policy=options.get("duplicatePolicy", "reject"),
             allow_redacted=options.get("allowRedactedReplay", False),
         )
@@ -63,7 +63,7 @@ def _check_step(matcher: Matcher, step: dict[str, Any], what: str) -> None:
         elif isinstance(error, MismatchError):
             diagnosis = error.diagnostic
             found["diagnostic"] = diagnosis.to_json()
-    if (wanted := expected.get("diagnostic", {}).get("candidates")) is not None and "diagnostic" in found:
+    if (wanted := (expected.get("diagnostic") or {}).get("candidates")) is not None and "diagnostic" in found:
         _check_candidates(found["diagnostic"]["candidates"], wanted, diagnosis.total_candidates, what)
         expected = {**expected, "diagnostic": {**expected["diagnostic"], "candidates": found["diagnostic"]["candidates"]}}
     assert_equal(found, expected, what)

@@ -20,6 +20,7 @@ from cassette_lab.contracts import Capabilities, SubagentRequest, SubagentResult
 from cassette_lab.errors import CassetteLabError, ConfigError
 from cassette_lab.host.registry import SubagentRegistry
 from tests.conformance.case import Case
+from tests.conformance.files import vectors
 
 _STEP_S = 20.0
 _PLAIN_REQUEST = {"label": "x", "prompt": [{"type": "text", "text": "q"}]}
@@ -28,7 +29,7 @@ _PLAIN_RESULT = {"output": [], "stopReason": "completed"}
 
 def cases(folder: Path) -> Iterator[Case]:
     """One case for each vector."""
-    for vector in jsonio.parse((folder / "vectors.json").read_bytes()):
+    for vector in vectors(folder / "vectors.json"):
         yield Case(vector["id"], partial(_check_json if vector["mode"] == "json" else _check_boundary, vector))
 
 
@@ -36,10 +37,10 @@ def _check_json(vector: dict[str, Any]) -> None:
     try:
         redactor = Redactor(vector["enabled"], vector["patterns"])
     except ConfigError:
-        assert vector["error"] == "INVALID_PATTERN", "a pattern is refused"
+        assert vector.get("error") == "INVALID_PATTERN", "a pattern is refused"
         return
     output, count = redactor.json(vector["input"])
-    assert vector["error"] is None, f"accepted, expected {vector['error']}"
+    assert vector.get("error") is None, f"accepted, expected {vector['error']}"
     assert jsonio.canonical(output).decode() == vector["canonicalOutput"]
     assert (count, list(_names(output))) == (vector["count"], list(_names(vector["output"])))
 
@@ -60,7 +61,7 @@ def _check_boundary(vector: dict[str, Any]) -> None:
         file = Path(folder, "run.cassette.jsonl")
         started, code = asyncio.run(_record(vector, file))
         interactions = read_cassette(file).interactions
-    assert code == vector["error"], f"the caller sees {code}, expected {vector['error']}"
+    assert code == vector.get("error"), f"the caller sees {code}, expected {vector['error']}"
     if started and code is not None:  # the original loses the call where it cannot store the error either; we keep it
         assert len(interactions) == 1, f"{len(interactions)} calls in the file"
         _check_stored_error(interactions[0], vector)
@@ -80,7 +81,7 @@ def _check_stored_error(interaction: Interaction, vector: dict[str, Any]) -> Non
     found = (interaction.outcome.kind, error.code, error.name)
     expected = (
         vector.get("storedOutcomeKind", "result-error"),
-        vector.get("storedErrorCode", vector["error"]),
+        vector.get("storedErrorCode", vector.get("error")),
         vector.get("storedErrorName", error.name),
     )
     assert found == expected, f"stored as {found}, expected {expected}"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
 import tempfile
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from cassette_lab import jsonio
 from cassette_lab.cassette.config import CassetteConfig, resolve_file
 from cassette_lab.cassette.delays import replay_delays
 from cassette_lab.cassette.identity import RequestIdentity
@@ -24,6 +24,7 @@ from cassette_lab.contracts import ROOT_PARENT, AbortController, Capabilities, S
 from cassette_lab.errors import CassetteLabError, ConfigError
 from cassette_lab.host.registry import SubagentRegistry
 from tests.conformance.case import Case
+from tests.conformance.files import vectors
 from tests.conformance.identity import assert_equal, error_code
 
 _REQUEST = {"label": "asked", "prompt": [{"type": "text", "text": "ask"}]}
@@ -31,11 +32,11 @@ _REQUEST = {"label": "asked", "prompt": [{"type": "text", "text": "ask"}]}
 
 def cases(folder: Path) -> Iterator[Case]:
     """One case for each vector of ``timing.json``, ``install.json`` and ``paths.json``."""
-    for vector in jsonio.parse((folder / "timing.json").read_bytes()):
+    for vector in vectors(folder / "timing.json"):
         yield Case(f"timing/{vector['id']}", partial(_check_timing, vector))
-    for vector in jsonio.parse((folder / "install.json").read_bytes()):
+    for vector in vectors(folder / "install.json"):
         yield Case(f"install/{vector['id']}", partial(_check_install, vector))
-    for vector in jsonio.parse((folder / "paths.json").read_bytes()):
+    for vector in vectors(folder / "paths.json"):
         yield Case(f"paths/{vector['id']}", partial(_check_path, vector))
 
 
@@ -63,6 +64,7 @@ async def _play(vector: dict[str, Any]) -> dict[str, Any]:
     controller = AbortController()
     timers: list[float] = []
     abort = vector.get("abort")
+    assert abort in (None, "before-start", "during-start", "during-result", "dispose"), f"unknown abort {abort}"
 
     def timer(delay_ms: float, callback: Callable[[], None]) -> Callable[[], None]:
         """Over at once; where the vector aborts during the start, the abort comes instead."""
@@ -184,7 +186,7 @@ class _Upstream:
 def _check_path(vector: dict[str, Any]) -> None:
     with tempfile.TemporaryDirectory(prefix="cassette-path-") as folder:
         path = resolve_file(vector["path"], cwd=folder, now=vector["nowIso"], pid=vector["pid"])
-        assert_equal(path.relative_to(folder).as_posix(), vector["resolvedRelativeToCwd"], "path")
+        assert_equal(Path(os.path.relpath(path, folder)).as_posix(), vector["resolvedRelativeToCwd"], "path")
 
 
 def _number(value: Any) -> Any:

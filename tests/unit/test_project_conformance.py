@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from cassette_lab.cassette.diff import diff
 from tests.conformance import run
 from tests.conformance.__main__ import main
 from tests.conformance.case import Case
+from tests.unit.cassette_samples import DATA
 
 HELP = {"id": "help", "args": ["--help"], "exitCode": 0, "stdout": True, "stderr": False, "stdoutIsJson": False}
 
@@ -81,3 +84,27 @@ def test_an_unknown_kind_beside_known_ones_is_not_passed_over(tmp_path: Path, ca
     (tmp_path / "no-such-kind").mkdir()
     assert main(["--golden", vectors(tmp_path, HELP)]) == 2
     assert "no-such-kind" in capsys.readouterr().err
+
+
+def test_files_of_a_kind_may_be_left_out_and_cassettes_may_be_packed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "identity").mkdir()
+    script = {"id": "peek", "inheritsParentContext": False, "steps": [{"op": "peekParentKey", "parent": {"id": "a"}}]}
+    script["steps"][0]["expect"] = {"parentKey": "root"}  # type: ignore[index]
+    (tmp_path / "identity" / "topology.json").write_text(json.dumps([script]))
+    (tmp_path / "diff" / "files").mkdir(parents=True)
+    packed = gzip.compress((DATA / "full.cassette.jsonl").read_bytes())
+    (tmp_path / "diff" / "files" / "a.cassette.jsonl.gz").write_bytes(packed)
+    missing = {"id": "b", "expected": "a.cassette.jsonl", "actual": "b.cassette.jsonl", "error": "CASSETTE_FORMAT"}
+    same: dict[str, object] = {
+        "id": "a",
+        "expected": "a.cassette.jsonl",
+        "actual": "a.cassette.jsonl",
+        "error": None,
+        "exitCode": 0,
+    }
+    same["diff"] = diff(DATA / "full.cassette.jsonl", DATA / "full.cassette.jsonl").to_dict()
+    (tmp_path / "diff" / "cases.json").write_text(json.dumps([same, missing]))
+    assert main(["--golden", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.endswith("3 passed, 0 failed\n")

@@ -19,6 +19,7 @@ from cassette_lab.cassette.topology import CallIdentity
 from cassette_lab.contracts import ABSENT
 from cassette_lab.jsonio import JsonObject, canonical
 from cassette_lab.jsonio.text import show
+from cassette_lab.words import plural
 
 Reason: TypeAlias = Literal[
     "group-exhausted", "parent-not-found", "parent-context-changed", "request-changed", "parent-and-request-changed"
@@ -139,7 +140,7 @@ class Diagnosis:
         nearest = self.nearest()[:_SHOWN_CANDIDATES]
         lines += [f"near: {self._beside(candidate)}" for candidate in nearest]
         if self.total_candidates > len(nearest):
-            lines.append(f"near: {self.total_candidates - len(nearest)} more recorded call(s)")
+            lines.append(f"near: {plural(self.total_candidates - len(nearest), 'more recorded call')}")
         lines.append(f"next: {_NEXT_STEPS[self.reason]}")
         return lines
 
@@ -316,7 +317,7 @@ def _differing_members(call: Interaction, actual: CallIdentity) -> list[str]:
 
 
 def _sizes(metadata: RequestMetadata) -> str:
-    return f"{metadata.prompt_blocks} prompt block(s) of {metadata.prompt_bytes} bytes"
+    return f"{plural(metadata.prompt_blocks, 'prompt block')} of {plural(metadata.prompt_bytes, 'byte')}"
 
 
 def _shown(value: Any, *, quoted: bool = True) -> str:

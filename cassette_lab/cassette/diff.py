@@ -24,6 +24,7 @@ from cassette_lab.cassette.model import Cassette, Header
 from cassette_lab.cassette.summary import ambiguous_groups, as_projection
 from cassette_lab.jsonio import JsonObject, canonical
 from cassette_lab.jsonio.text import pretty_chunks, show
+from cassette_lab.words import delta_text, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,6 +54,15 @@ _ISSUES: Final = {
     "expected-ambiguous-duplicate-groups": "the expected cassette has equal calls with different outcomes",
     "actual-ambiguous-duplicate-groups": "the actual cassette has equal calls with different outcomes",
     "parent-context-semantics-changed": "one provider inherits its parent's history and the other does not",
+}
+
+
+_COUNTED: Final[dict[str, Callable[[int], str]]] = {
+    "added": lambda count: f"{count:,} added",
+    "removed": lambda count: f"{count:,} removed",
+    "outcomeChanged": lambda count: f"{plural(count, 'outcome')} changed",
+    "boundaryChanged": lambda count: f"{plural(count, 'boundary', 'boundaries')} changed",
+    "policy": lambda count: plural(count, "policy change"),
 }
 
 
@@ -228,10 +238,9 @@ class CassetteDiff:
         if self.issues:
             return f"not comparable: {'; '.join(_ISSUES[issue] for issue in self.issues)}"
         if self.equivalent:
-            return f"equivalent: {self.actual.calls.num_rows} call(s), same outcomes"
+            return f"equivalent: {plural(self.actual.calls.num_rows, 'call')}, same outcomes"
         counts = {**self.counts, "policy": len(self.policy_changes)}
-        words = {"outcomeChanged": "outcome(s) changed", "boundaryChanged": "boundaries changed", "policy": "policy change(s)"}
-        return f"different: {', '.join(f'{count} {words.get(name, name)}' for name, count in counts.items() if count)}"
+        return f"different: {', '.join(_COUNTED[name](count) for name, count in counts.items() if count)}"
 
     def _changes(self, what: str, places: Rows, tell: Callable[[JsonObject], str]) -> list[str]:
         """The first calls that changed, by sequence: what ``tell`` says of them before and after."""
@@ -251,12 +260,13 @@ class CassetteDiff:
         deltas = table["duration_delta_ms"].to_numpy()
         most = int(np.argmax(np.abs(deltas)))
         slower, quicker = int((deltas > 0).sum()), int((deltas < 0).sum())
-        lines = [f"timing: {places} call(s) in both, {slower} slower, {quicker} quicker, median {np.median(deltas):+,.3f} ms"]
+        both = f"{plural(places, 'call')} in both, {slower:,} slower, {quicker:,} quicker"
+        lines = [f"timing: {both}, median {delta_text(float(np.median(deltas)))}"]
         if deltas[most]:
             key = show(
                 self.actual.raw_texts.get("call_key", {}).get(int(self.alignment.actual[most]), table["call_key"][most].as_py())
             )
-            lines.append(f"timing: largest {deltas[most]:+,.3f} ms, {key}")
+            lines.append(f"timing: largest {delta_text(float(deltas[most]))}, {key}")
         return lines
 
 
@@ -290,7 +300,7 @@ def _first_calls(what: str, side: Projection, rows: Rows) -> list[str]:
 
 
 def _with_rest(lines: list[str], what: str, total: int) -> list[str]:
-    return [*lines, f"{what}: {total - len(lines)} more"] if total > len(lines) else lines
+    return [*lines, f"{what}: {total - len(lines):,} more"] if total > len(lines) else lines
 
 
 def _by_sequence(side: Projection, rows: Rows) -> Rows:

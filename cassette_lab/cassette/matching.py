@@ -20,6 +20,7 @@ from cassette_lab.contracts import ParentAgent
 from cassette_lab.errors import AmbiguityError, ConfigError, MismatchError
 from cassette_lab.jsonio import JsonObject, canonical
 from cassette_lab.jsonio.text import show
+from cassette_lab.words import plural, was
 
 DuplicatePolicy: TypeAlias = Literal["reject", "sequence"]
 NestedPolicy: TypeAlias = Literal["strict", "covered"]
@@ -50,7 +51,7 @@ class Unconsumed:
 
     def explain(self) -> list[str]:
         """Lines for a person: what was not asked for, and the next step."""
-        lines = [f"{self.missing} of {self.total} recorded calls were never asked for"]
+        lines = [f"{self.missing:,} of {plural(self.total, 'recorded call')} {was(self.missing)} never asked for"]
         lines += [f"  #{call.sequence} {show(call.call_key)}" for call in self.first]
         if self.missing > len(self.first):
             lines.append(f"  … and {self.missing - len(self.first)} more")
@@ -156,7 +157,7 @@ class Matcher:
         unconsumed = Unconsumed(total, len(missing), self.remaining - len(missing), tuple(missing[:CANDIDATES_KEPT]))
         named = _named(missing)
         raise MismatchError(
-            f"{len(missing)} of {total} recorded calls were never asked for: {named}",
+            f"{len(missing):,} of {plural(total, 'recorded call')} {was(len(missing))} never asked for: {named}",
             diagnostic=unconsumed,
             path=self.cassette.path,
         )
@@ -197,8 +198,8 @@ class Matcher:
         ambiguous = [calls for calls in shared if outcomes_differ(calls)]
         if ambiguous:
             raise AmbiguityError(
-                f"{len(ambiguous)} group(s) of equal calls had different outcomes, so the recording does not say which is "
-                f"meant: {_named([calls[-1] for calls in ambiguous])}; give the calls different labels, or replay them in "
+                f"{plural(len(ambiguous), 'group')} of equal calls had different outcomes, so the recording does not say "
+                f"which is meant: {_named([calls[-1] for calls in ambiguous])}; give the calls different labels, or replay them in "
                 "recorded order (--duplicates sequence, duplicate_policy='sequence')",
                 path=self.cassette.path,
             )
@@ -206,8 +207,9 @@ class Matcher:
     def _refuse_redacted(self) -> None:
         redacted = [call for call in self.cassette.interactions if call.outcome.kind == "result" and call.outcome.redactions]
         if redacted:
+            results = f"{plural(len(redacted), 'recorded result')} {was(len(redacted))} redacted"
             raise MismatchError(
-                f"{len(redacted)} recorded result(s) were redacted and are not what the run returned: {_named(redacted)}; "
+                f"{results} and no longer what the run returned: {_named(redacted)}; "
                 "replay them as they are (--allow-redacted, allow_redacted_replay=True), or record without secrets",
                 path=self.cassette.path,
             )

@@ -8,7 +8,7 @@ from typing import Any, Final
 from cassette_lab.cli import words
 from cassette_lab.cli.grammar import Call, Command, Option, UsageError, count, one_of
 from cassette_lab.cli.output import complain, print_chunks, print_json, say
-from cassette_lab.views.theme import plural
+from cassette_lab.words import plural
 
 _LARGE_BYTES: Final = 1 << 26
 

@@ -11,7 +11,8 @@ from cassette_lab.cli.demo_agent import AREAS, MODEL, Answer, audit_api, audit_r
 from cassette_lab.cli.output import say
 from cassette_lab.errors import MismatchError
 from cassette_lab.host import record, replay
-from cassette_lab.views.theme import duration_text, pad, plural
+from cassette_lab.views.theme import pad
+from cassette_lab.words import duration_text, plural
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -7,7 +7,8 @@ from typing import Final
 
 from cassette_lab.cassette.model import Header
 from cassette_lab.jsonio import JsonObject
-from cassette_lab.views.theme import category_of, duration_text, plural
+from cassette_lab.views.theme import category_of
+from cassette_lab.words import duration_text, plural
 
 SHOWN_PROBLEMS: Final = 10
 

@@ -33,6 +33,7 @@ from cassette_lab.host.ambient import enter_parent
 from cassette_lab.host.driving import drive
 from cassette_lab.host.registry import REGISTRY, SubagentRegistry
 from cassette_lab.host.status import CassetteStatus
+from cassette_lab.words import plural, was
 
 SETTLE_TIMEOUT_S: Final = 60.0
 ABORT_GRACE_S: Final = 2.0
@@ -41,6 +42,7 @@ ABORT_GRACE_S: Final = 2.0
 _HAND_OVER_S: Final = 10.0
 _BEGINNINGS: Final = 3
 _LAST_WAIT_S: Final = ABORT_GRACE_S + 1
+_PULSE_S: Final = 0.2
 _INTERRUPTIONS: Final = (asyncio.CancelledError, KeyboardInterrupt, SystemExit, GeneratorExit)
 
 
@@ -91,6 +93,7 @@ class ActiveCassette:
         self._covered = 0
         self._late_calls = 0
         self._unbind: Callable[[], None] | None = None
+        self._pulsing: asyncio.AbstractEventLoop | None = None
 
     @property
     def handle(self) -> CassetteHandle:
@@ -255,17 +258,28 @@ class ActiveCassette:
             error.add_note(f"At the end of the cassette: {failure}")
 
     def __repr__(self) -> str:
-        return f"<{self.mode} of {self.path}, {self._state}, {self.status().started} calls>"
+        return f"<{self.mode} of {self.path}, {self._state}, {plural(self.status().started, 'call')}>"
 
     async def _call(self, request: SubagentRequest) -> SubagentResult:
         if not self.accepts_calls:
             raise ClosedError("the cassette was closed before the call could start", path=self.path)
+        loop = asyncio.get_running_loop()
+        if self._pulsing is not loop:
+            self._pulsing = loop
+            loop.call_later(_PULSE_S, self._pulse, loop)
         token = None if _bound.get() is self else _bound.set(self)  # what the run starts keeps to this cassette
         try:
             return await drive(self.handle.provider, request, self._controllers)
         finally:
             if token is not None:
                 _bound.reset(token)
+
+    def _pulse(self, loop: asyncio.AbstractEventLoop) -> None:
+        """While calls run, wake the loop now and then: a kernel's interrupt is only noticed by a loop that wakes."""
+        if self._pulsing is loop and self.handle.stats.running:
+            loop.call_later(_PULSE_S, self._pulse, loop)
+        elif self._pulsing is loop:
+            self._pulsing = None
 
     async def _hand_over(self, request: SubagentRequest) -> SubagentResult:
         """A call of another thread, made on the event loop of the one that opened the cassette."""
@@ -346,8 +360,9 @@ class ActiveCassette:
             self._check_consumption(handle.provider, skipped)
         if stopped and not isinstance(error, _INTERRUPTIONS):
             raise CassetteLabError(
-                f"{len(stopped)} calls still ran at the end, were stopped and count as aborted: {', '.join(stopped)}; "
-                "await them before the end, or raise settle_timeout_s",
+                f"{plural(len(stopped), 'call')} still ran at the end, {was(len(stopped))} stopped and "
+                f"{'counts' if len(stopped) == 1 else 'count'} as aborted: {', '.join(stopped)}; "
+                "await what still runs before the end, or raise settle_timeout_s",
                 code="STILL_RUNNING",
                 path=self.path,
             )
@@ -361,7 +376,7 @@ class ActiveCassette:
         elif not self.config.assert_consumed:
             self._consumption = "not checked"
         elif missing:
-            self._consumption = f"{len(missing)} calls were never asked for"
+            self._consumption = f"{plural(len(missing), 'call')} {was(len(missing))} never asked for"
             self.handle.assert_consumed()
         else:
             self._consumption = "complete"

@@ -23,7 +23,7 @@ from cassette_lab.notebook.live import LiveLine
 from cassette_lab.notebook.options import Command
 from cassette_lab.notebook.tracebacks import explain_nested
 from cassette_lab.notebook.transform import loop_is_running
-from cassette_lab.views.theme import duration_text
+from cassette_lab.words import duration_text
 
 DEFAULTS: Final[dict[str, Any]] = {"nested": "covered"}
 """Where the magics differ from the library: calls under a replayed call need not be made again."""

@@ -13,7 +13,7 @@ from cassette_lab.host.active import ActiveCassette
 from cassette_lab.host.status import CassetteStatus
 from cassette_lab.notebook.display import RED, QuietLine, short_path
 from cassette_lab.notebook.strip import bars_of, picture
-from cassette_lab.views.theme import duration_text, plural
+from cassette_lab.words import duration_text, plural
 
 MARKS: Final = {"record": ("●", "#d55e00"), "replay": ("▶", "#0072b2")}
 PICTURED_BYTES: Final = 1 << 19

@@ -16,7 +16,8 @@ from cassette_lab.jsonio.text import show
 from cassette_lab.notebook.display import GREEN, RED, Bundle, Facts, QuietLine, short_path, table
 from cassette_lab.notebook.lines import live_line
 from cassette_lab.notebook.options import Command, UsageError
-from cassette_lab.views.theme import category_of, duration_text, plural
+from cassette_lab.views.theme import category_of
+from cassette_lab.words import duration_text, plural
 
 if TYPE_CHECKING:
     from cassette_lab.cassette.diff import CassetteDiff

@@ -15,7 +15,8 @@ from typing import Final
 
 from cassette_lab.cassette.model import Interaction, stop_reason_category
 from cassette_lab.jsonio.dates import date_parse_ms
-from cassette_lab.views.theme import CATEGORIES, PALE, Category, category_of, duration_text, plural, svg_defs
+from cassette_lab.views.theme import CATEGORIES, PALE, Category, category_of, svg_defs
+from cassette_lab.words import duration_text, plural
 
 WIDTH: Final = 420
 STEPS: Final = ((8, 9), (16, 5), (24, 3))

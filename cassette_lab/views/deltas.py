@@ -24,7 +24,8 @@ from cassette_lab.views.layout import (
     time_unit,
 )
 from cassette_lab.views.rows import LONGEST_MS, NO_LABEL, Calls, HasCalls, calls_of, shown, sources_of
-from cassette_lab.views.theme import MINUS, MUTED, QUICKER, SLOWER, TIMES, UNKNOWN, delta_text, duration_text, pad, plural
+from cassette_lab.views.theme import MUTED, QUICKER, SLOWER, TIMES, pad
+from cassette_lab.words import MINUS, UNKNOWN, delta_text, duration_text, plural
 
 if TYPE_CHECKING:
     import altair as alt

@@ -10,7 +10,8 @@ from cassette_lab.views.bars import Bar, Segment, bars_chart, bars_text
 from cassette_lab.views.drawing import Cells, Drawing
 from cassette_lab.views.layout import TICKS, Label, empty
 from cassette_lab.views.rows import Calls, calls_of, category_numbers, ranked, shown, source_text, title_of
-from cassette_lab.views.theme import CATEGORIES, TIMES, Category, percent_text, plural
+from cassette_lab.views.theme import CATEGORIES, TIMES, Category, percent_text
+from cassette_lab.words import plural
 
 if TYPE_CHECKING:
     import altair as alt

@@ -12,9 +12,10 @@ from cassette_lab.errors import ConfigError
 from cassette_lab.views.drawing import Drawing
 from cassette_lab.views.outcomes import stop_reasons
 from cassette_lab.views.rows import Calls, HasCalls, Row, calls_of, category_numbers, shown, source_text, sources_of, tree_rows
-from cassette_lab.views.theme import STYLE, UNKNOWN, duration_text, plural
+from cassette_lab.views.theme import STYLE
 from cassette_lab.views.timelines import timeline
 from cassette_lab.views.topologies import topology
+from cassette_lab.words import UNKNOWN, duration_text, plural
 
 if TYPE_CHECKING:
     import pyarrow as pa

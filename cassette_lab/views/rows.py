@@ -13,7 +13,8 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from cassette_lab.jsonio.text import show
-from cassette_lab.views.theme import CATEGORIES, Category, category_of, plural
+from cassette_lab.views.theme import CATEGORIES, Category, category_of
+from cassette_lab.words import plural
 
 if TYPE_CHECKING:
     import numpy as np

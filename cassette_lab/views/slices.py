@@ -23,7 +23,8 @@ from cassette_lab.views.layout import (
     time_unit,
 )
 from cassette_lab.views.rows import Columns, call_columns
-from cassette_lab.views.theme import CATEGORIES, INK, MUTED, duration_text, pad, plural
+from cassette_lab.views.theme import CATEGORIES, INK, MUTED, pad
+from cassette_lab.words import duration_text, plural
 
 if TYPE_CHECKING:
     import altair as alt

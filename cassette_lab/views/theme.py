@@ -1,4 +1,4 @@
-"""The one visual language: what an outcome looks like, what a duration reads like, which colours follow the page.
+"""The one visual language: what an outcome looks like, which colours follow the page.
 
 Colours are those of Okabe and Ito, told apart by colour-blind people too; a mark, a hatching or a word always says the
 same as the colour. ``INK``, ``MUTED``, ``GRID`` and ``PAPER`` are written into pictures as they stand (a picture alone is
@@ -7,10 +7,11 @@ a light one); ``STYLE`` lets a page replace them by its own, so that a chart in 
 
 from __future__ import annotations
 
-import math
 import unicodedata
 from dataclasses import dataclass
 from typing import Final, Literal
+
+from cassette_lab.words import UNKNOWN
 
 INK: Final = "#1b1f24"
 MUTED: Final = "#59636e"
@@ -19,8 +20,6 @@ PAPER: Final = "#fefefe"
 SLOWER: Final = "#d55e00"
 QUICKER: Final = "#0072b2"
 
-UNKNOWN: Final = "\N{EN DASH}"
-MINUS: Final = "\N{MINUS SIGN}"
 TIMES: Final = "\N{MULTIPLICATION SIGN}"
 
 FONT: Final = "Helvetica, Arial, 'Liberation Sans', sans-serif"
@@ -69,42 +68,6 @@ def category_of(outcome_kind: str | None, stop_reason: str | None) -> Category:
     return CATEGORIES.get(name or "other", CATEGORIES["other"])
 
 
-def duration_text(duration_ms: float | None) -> str:
-    """A duration for people: ``0.4 ms``, ``840 ms``, ``12.4 s``, ``3 min 05 s``, ``2 h 07 min``; unknown is a dash."""
-    if duration_ms is None or math.isnan(duration_ms):
-        return UNKNOWN
-    if duration_ms < 0:
-        return MINUS + duration_text(-duration_ms)
-    if duration_ms < 0.05:
-        return "0 ms" if duration_ms == 0 else "< 0.1 ms"
-    if duration_ms < 9.95:
-        return f"{duration_ms:.1f} ms"
-    if duration_ms < 999.5:
-        return f"{duration_ms:.0f} ms"
-    seconds = duration_ms / 1000
-    if seconds < 59.95:
-        return f"{seconds:.1f} s"
-    if seconds < 3_599.5:
-        return _two(seconds, 60, "min", 1, "s")
-    if seconds < 86_370:
-        return _two(seconds, 3_600, "h", 60, "min")
-    if seconds < 1e12:
-        return _two(seconds, 86_400, "d", 3_600, "h")
-    return f"{seconds / 86_400:.1e} d"
-
-
-def _two(seconds: float, large_seconds: int, large: str, small_seconds: int, small: str) -> str:
-    whole, rest = divmod(round(seconds / small_seconds), large_seconds // small_seconds)
-    return f"{whole:,} {large} {rest:02d} {small}"
-
-
-def delta_text(delta_ms: float) -> str:
-    """A difference of durations with its sign: ``+120 ms``, a true minus for less; below 0.05 ms it is ``±0 ms``."""
-    if abs(delta_ms) < 0.05:
-        return "±0 ms"
-    return duration_text(delta_ms) if delta_ms < 0 else "+" + duration_text(delta_ms)
-
-
 def percent_text(part: float, whole: float) -> str:
     """A share: ``38 %``, ``< 1 %``, ``> 99 %``, ``0 %``; of nothing it is a dash."""
     if whole <= 0:
@@ -115,11 +78,6 @@ def percent_text(part: float, whole: float) -> str:
     if 99 < percent < 100:
         return "> 99 %"
     return f"{percent:.0f} %"
-
-
-def plural(count: int, noun: str, many: str | None = None) -> str:
-    """``1 call``, ``5,000 calls``."""
-    return f"{count:,} {noun if count == 1 else many or noun + 's'}"
 
 
 def text_width(text: str) -> int:

@@ -10,7 +10,8 @@ from cassette_lab.views.drawing import Cells, Drawing
 from cassette_lab.views.layout import MAX_ROWS, Label, empty, time_axis, time_unit
 from cassette_lab.views.rows import Calls, Row, calls_of, title_of, tree_rows
 from cassette_lab.views.slices import AXIS, sliced_timeline
-from cassette_lab.views.theme import duration_text, pad, plural
+from cassette_lab.views.theme import pad
+from cassette_lab.words import duration_text, plural
 
 if TYPE_CHECKING:
     import altair as alt

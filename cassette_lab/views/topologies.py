@@ -11,8 +11,9 @@ from cassette_lab.views.drawing import Cells, Drawing
 from cassette_lab.views.layout import DEEPEST, MAX_ROWS, Label, empty, time_axis, time_unit
 from cassette_lab.views.outcomes import outcome_words
 from cassette_lab.views.rows import Calls, Row, call_columns, calls_of, title_of, tree_rows
-from cassette_lab.views.theme import CATEGORIES, duration_text, pad, plural
+from cassette_lab.views.theme import CATEGORIES, pad
 from cassette_lab.views.timelines import call_bars, call_segments
+from cassette_lab.words import duration_text, plural
 
 if TYPE_CHECKING:
     import altair as alt

@@ -218,7 +218,7 @@ def test_calls_that_do_not_end_are_stopped_and_named(kernel: Kernel, file: str) 
         "await asyncio.sleep(0.01)",
         timeout=15,
     )
-    assert "1 calls still ran at the end" in ran.error
+    assert "1 call still ran at the end" in ran.error
     assert "audit" in ran.error
     assert "1 aborted" in ran.lines[0]
     (call,) = read_cassette(kernel.folder / file).interactions

@@ -163,11 +163,11 @@ def test_stop_says_what_was_not_asked_for_and_what_still_runs(kernel: Kernel, fi
     kernel.run("await audit('a')")
     ran = kernel.run("%cassette stop")
     assert ran.error.startswith("MismatchError")
-    assert "1 of 2 recorded calls were never asked for" in ran.traceback
+    assert "1 of 2 recorded calls was never asked for" in ran.traceback
     kernel.run(f"%cassette record {file} --write-mode truncate")
     kernel.run("task = asyncio.create_task(audit('slow', delay=60))")
     ran = kernel.run("%cassette stop --max-wait 0.2")
-    assert "1 calls still ran" in ran.error
+    assert "1 call still ran" in ran.error
     assert aborted(kernel, file) == [True]
 
 

@@ -431,10 +431,10 @@ class TestLeaving:
                 seen.append(cassette.status().consumption)
             assert seen == [
                 "complete",
-                "1 of 3 recorded calls were never asked for",
-                "1 calls were never asked for",
-                "1 of 3 recorded calls were never asked for",
-                "1 calls were never asked for",
+                "1 of 3 recorded calls was never asked for",
+                "1 call was never asked for",
+                "1 of 3 recorded calls was never asked for",
+                "1 call was never asked for",
                 "not checked",
             ]
             assert live_calls == []

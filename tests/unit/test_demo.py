@@ -54,7 +54,7 @@ def test_the_demo_records_replays_explains_compares_and_reports(demo: Demo) -> N
         "   questions to the model: 0",
         "   3 of 3 answers are what the live run gave",
         "   why: calls of this parent are recorded, but not this request",
-        "   different: 1 outcome(s) changed",
+        "   different: 1 outcome changed",
         "   cassette-lab diff out/first.cassette.jsonl out/second.cassette.jsonl",
     ):
         assert line in lines
@@ -84,7 +84,7 @@ def test_the_demo_records_the_agent_as_it_is(demo: Demo) -> None:
 def test_a_second_demo_keeps_the_first_recording(demo: Demo) -> None:
     assert (demo.folder / "first.cassette.jsonl").read_bytes() == demo.recorded
     assert "   out/first.cassette.jsonl is there already and is kept; delete it to record anew" in demo.second_said
-    assert "different: 1 outcome(s) changed" in demo.second_said
+    assert "different: 1 outcome changed" in demo.second_said
 
 
 def test_the_report_of_the_demo_is_self_contained_and_says_nothing_private(demo: Demo) -> None:

@@ -27,7 +27,7 @@ def test_the_same_run_is_equivalent_whatever_its_order_and_time() -> None:
     assert found.equivalent
     assert found.comparable
     assert [entry["deltaMs"] for entry in found.to_dict()["timing"]] == [2.25, 2.25]
-    assert repr(found) == "<CassetteDiff: equivalent: 2 call(s), same outcomes>"
+    assert repr(found) == "<CassetteDiff: equivalent: 2 calls, same outcomes>"
 
 
 def test_each_kind_of_change_is_reported_in_the_order_of_identities() -> None:
@@ -130,7 +130,7 @@ def test_people_read_the_verdict_the_first_changes_and_the_timing() -> None:
     one = tape(*((f"l{number}", None) for number in range(8)), ("x", result("1")), ("evil\x1b", result()), took=5.0)
     two = tape(("x", result("2")), ("evil\x1b", failure()), ("new", None), took=6.5)
     lines = diff(one, two).human()
-    assert lines[0] == "different: 1 added, 8 removed, 2 outcome(s) changed"
+    assert lines[0] == "different: 1 added, 8 removed, 2 outcomes changed"
     assert [line for line in lines if line.startswith("removed: ")][-1] == "removed: 3 more"
     assert [line.split("-")[0] for line in lines if line.startswith("removed: root")] == [
         f"removed: root/l{n}" for n in range(5)
@@ -138,7 +138,7 @@ def test_people_read_the_verdict_the_first_changes_and_the_timing() -> None:
     changed = [line for line in lines if line.startswith("outcome changed: ")]
     assert changed[0].endswith(": completed, other contents")
     assert changed[1].endswith(": completed → result-error")
-    assert "timing: 2 call(s) in both, 2 slower, 0 quicker, median +1.500 ms" in lines
+    assert "timing: 2 calls in both, 2 slower, 0 quicker, median +1.5 ms" in lines
     assert "\x1b" not in "".join(lines)
 
 

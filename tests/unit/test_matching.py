@@ -192,7 +192,7 @@ def test_people_read_what_was_asked_why_what_is_near_and_what_to_do() -> None:
     matcher = Matcher(tape("audit", "docs").cassette())
     matcher.match(ask("docs"), LIVE)
     lines = mismatch(matcher, ask("audit", "look at it twice")).explain()
-    assert lines[0] == 'asked: the call "audit" of root, 1 prompt block(s) of 43 bytes'
+    assert lines[0] == 'asked: the call "audit" of root, 1 prompt block of 43 bytes'
     assert lines[1] == "why: calls of this parent are recorded, but not this request"
     assert lines[2].endswith(": promptBytes 37 recorded, 43 now")
     assert "(used already): promptBytes 37 recorded, 43 now; label" in lines[3]

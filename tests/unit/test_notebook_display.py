@@ -153,7 +153,7 @@ def test_missing_calls_are_named() -> None:
         player.assert_consumed()
     bundle = explanation(caught.value)
     assert bundle is not None
-    assert bundle["text/plain"].startswith("1 of 2 recorded calls were never asked for\n  #2 root/docs-")
+    assert bundle["text/plain"].startswith("1 of 2 recorded calls was never asked for\n  #2 root/docs-")
 
 
 def test_an_error_is_one_line_with_its_place(tmp_path: object) -> None:

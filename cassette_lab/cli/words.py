@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from cassette_lab.cassette.model import Header
-from cassette_lab.jsonio import JsonObject
-from cassette_lab.views.theme import category_of
 from cassette_lab.words import duration_text, plural
+
+if TYPE_CHECKING:
+    from cassette_lab.cassette.model import Header
+    from cassette_lab.jsonio import JsonObject
 
 SHOWN_PROBLEMS: Final = 10
 
@@ -53,7 +54,7 @@ def counts(document: JsonObject) -> str:
 def calls(documents: Iterable[JsonObject]) -> Iterator[str]:
     """One line a call: sequence, outcome, duration, key."""
     for call in documents:
-        outcome = _outcome(call["outcome"], call.get("stopReason"))
+        outcome = call.get("stopReason") or call["outcome"]
         yield f"  {call['sequence']:>6}  {outcome:<14}  {duration_text(call['durationMs']):>11}  {call['callKey']}"
 
 
@@ -66,7 +67,3 @@ def not_loaded(problems: Sequence[JsonObject]) -> list[str]:
 
 def _place(problem: JsonObject) -> str:
     return "" if problem["line"] is None else f"line {problem['line']}: "
-
-
-def _outcome(kind: str, stop_reason: str | None) -> str:
-    return category_of(kind, stop_reason).name

@@ -55,7 +55,7 @@ class CassetteLabError(Exception):
     def __str__(self) -> str:
         place = []
         if self.path is not None:
-            place.append(show(self.path))
+            place.append(show(self.path) or '""')
         if self.line is not None:
             place.append(f"line {self.line}")
         return f"{', '.join(place)}: {self.message}" if place else self.message

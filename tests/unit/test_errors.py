@@ -12,6 +12,7 @@ def test_an_error_names_file_and_line_in_front_of_its_sentence() -> None:
     assert str(CassetteLabError("it broke")) == "it broke"
     assert str(FormatError("it broke", path=Path("runs/a b.jsonl"), line=3)) == "runs/a b.jsonl, line 3: it broke"
     assert str(FormatError("it broke", line=3)) == "line 3: it broke"
+    assert str(FormatError("it broke", path="")) == '"": it broke'
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,7 @@ from cassette_lab.host.ambient import enter_parent
 from cassette_lab.host.driving import drive
 from cassette_lab.host.registry import REGISTRY, SubagentRegistry
 from cassette_lab.host.status import CassetteStatus
+from cassette_lab.jsonio import canonical, parse
 from cassette_lab.words import plural, was
 
 SETTLE_TIMEOUT_S: Final = 60.0
@@ -269,7 +270,7 @@ class ActiveCassette:
             loop.call_later(_PULSE_S, self._pulse, loop)
         token = None if _bound.get() is self else _bound.set(self)  # what the run starts keeps to this cassette
         try:
-            return await drive(self.handle.provider, request, self._controllers)
+            result = await drive(self.handle.provider, request, self._controllers)
         finally:
             if token is not None:
                 _bound.reset(token)
@@ -288,6 +289,7 @@ class ActiveCassette:
         async def call() -> SubagentResult:
             if taken.set_running_or_notify_cancel():
                 taken.set_result(None)
+        return result if self.mode == "replay" else _as_replayed(result)
             return await self._call(request)
 
         loop = self._loop
@@ -395,3 +397,8 @@ class ActiveCassette:
 _bound: Final[ContextVar[ActiveCassette | None]] = ContextVar("cassette_lab_cassette", default=None)
 _slot: ActiveCassette | None = None
 _slot_lock: Final = threading.RLock()
+def _as_replayed(result: SubagentResult) -> SubagentResult:
+    """``result`` as a replay gives it: members in the file's order, its numbers. Only what is redacted in the file stays."""
+    return SubagentResult.from_json(parse(canonical(result.to_json())))
+
+

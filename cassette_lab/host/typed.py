@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from typing import Any, Final, Literal, Union, get_args, get_origin
 
 from cassette_lab.errors import CassetteLabError, IdentityError
-from cassette_lab.jsonio import MAX_SAFE_INTEGER, CanonicalError, JsonValue, detach
+from cassette_lab.jsonio import MAX_SAFE_INTEGER, CanonicalError, JsonValue, canonical, detach
 
 _TEXTS: Final = (dt.datetime, dt.date, dt.time)
 
@@ -111,15 +111,19 @@ def _plain_container(value: Any, place: str, within: set[int]) -> Any:
     if _is_model(type(value)):
         return _plain(value.model_dump(mode="json"), place, within)
     if isinstance(value, (set, frozenset)):
-        items = [_plain(item, place, within) for item in value]
-        return sorted(
-            items, key=lambda item: (type(item).__name__, item if isinstance(item, (str, int, float)) else repr(item))
-        )
+        return sorted((_plain(item, place, within) for item in value), key=_place_in_a_set)
     raise IdentityError(
         f"{place} is {_article(type(value).__name__)}, which is not plain JSON; "
         "pass text, numbers, lists, dicts, a dataclass or a pydantic model",
         field=place,
     )
+
+
+def _place_in_a_set(item: Any) -> tuple[str, Any]:
+    """Sort key of a set's items: the same order for equal sets, in every process."""
+    if isinstance(item, (int, float)):
+        return ("", item)
+    return (type(item).__name__, item if isinstance(item, str) else canonical(item))
 
 
 def _member(key: Any, place: str) -> str:

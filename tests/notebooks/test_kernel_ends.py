@@ -262,3 +262,20 @@ def test_progress_is_shown_while_a_cell_records_and_gives_way_to_the_line(kernel
     assert any("· 1 s ·" in line for line in shown)
     assert len(shown) <= 2 + 5 * 1.3
     assert ran.messages[-2]["content"].get("data", {}).get("text/plain") == ran.lines[1]
+
+
+def test_an_interrupt_between_the_line_forms_aborts_the_call(kernel: Kernel, file: str) -> None:
+    assert kernel.run(f"%cassette record {file}").ok
+    error, seconds, _ = interrupted(kernel, "print('ready', flush=True)\nawait audit('a', delay=20)")
+    assert error.startswith(("CancelledError", "KeyboardInterrupt"))
+    assert seconds < MOST_S
+    assert "1 aborted" in kernel.run("%cassette stop").lines[-1]
+    assert aborted(kernel, file) == [True]
+
+
+def test_an_interrupt_of_a_block_in_a_cell_aborts_the_call(kernel: Kernel, file: str) -> None:
+    body = f"async with cl.record({file!r}):\n    print('ready', flush=True)\n    await audit('a', delay=20)"
+    error, seconds, _ = interrupted(kernel, body)
+    assert error.startswith(("CancelledError", "KeyboardInterrupt"))
+    assert seconds < MOST_S
+    assert aborted(kernel, file) == [True]

@@ -629,3 +629,85 @@ def test_a_provider_of_another_name_is_recorded_and_replayed(tmp_path: Path) -> 
         assert len(upstream.requests) == 2
 
     play(scenario())
+
+
+class TestStoppedCalls:
+    """Whoever stops waiting for a call stops it: at once, and it is recorded as aborted."""
+
+    def test_a_timeout_stops_the_call_and_records_it(self, tmp_path: Path) -> None:
+        file = tmp_path / "c"
+        cleaned = []
+
+        @cl.subagent
+        async def patient() -> None:
+            try:
+                await asyncio.sleep(60)
+            finally:
+                cleaned.append(True)
+
+        async def scenario() -> list[int]:
+            aborted = []
+            async with cl.record(file) as recording:
+                with pytest.raises(TimeoutError):
+                    await asyncio.wait_for(patient(), 0.05)
+                aborted.append(recording.status().aborted)
+                with pytest.raises(TimeoutError):
+                    async with asyncio.timeout(0.05):
+                        await patient()
+                aborted.append(recording.status().aborted)
+                task = asyncio.create_task(patient())
+                await asyncio.sleep(0.05)
+                task.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+                aborted.append(recording.status().aborted)
+            return aborted
+
+        began = time.monotonic()
+        assert play(scenario()) == [1, 2, 3]
+        assert time.monotonic() - began < 2
+        assert cleaned == [True] * 3
+        for call in cl.read_cassette(file).interactions:
+            assert call.outcome.result == {"output": [], "stopReason": "aborted"}
+            assert call.timing.signal_aborted_at_ms is not None
+            assert call.timing.duration_ms < 1000
+
+    def test_a_cancelled_block_closes_the_file_at_once(self, tmp_path: Path) -> None:
+        async def work() -> None:
+            async with cl.record(tmp_path / "c"):
+                await slow(60)
+
+        async def scenario() -> None:
+            task = asyncio.create_task(work())
+            await asyncio.sleep(0.05)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+        began = time.monotonic()
+        play(scenario())
+        assert time.monotonic() - began < 2
+        (call,) = cl.read_cassette(tmp_path / "c").interactions
+        assert call.outcome.result == {"output": [], "stopReason": "aborted"}
+
+    def test_while_a_call_runs_the_loop_wakes_up(self, tmp_path: Path) -> None:
+        """A kernel's interrupt waits in the loop, without waking it."""
+
+        async def scenario() -> float:
+            loop = asyncio.get_running_loop()
+            noticed: list[float] = []
+
+            def interrupt(_number: int, _frame: object) -> None:
+                loop.call_soon(lambda: noticed.append(time.monotonic()))
+
+            before = signal.signal(signal.SIGUSR1, interrupt)
+            threading.Timer(0.05, os.kill, [os.getpid(), signal.SIGUSR1]).start()
+            began = time.monotonic()
+            try:
+                async with cl.record(tmp_path / "c"):
+                    await slow(1.5)
+            finally:
+                signal.signal(signal.SIGUSR1, before)
+            return noticed[0] - began
+
+        assert play(scenario()) < 1

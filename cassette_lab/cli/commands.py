@@ -113,9 +113,13 @@ def demo(call: Call) -> int:
 
 def _project(file: str) -> Any:
     """The verified columns of a file; a large one is shared by two processes."""
+    large = Path(file).is_file() and Path(file).stat().st_size > _LARGE_BYTES
+    if large:
+        from cassette_lab.cassette.second_process import start_early
+
+        start_early()  # while this process imports what it needs
     from cassette_lab.cassette.scan import project
 
-    large = Path(file).is_file() and Path(file).stat().st_size > _LARGE_BYTES
     return project(file, workers=2 if large else 1)
 
 

@@ -10,13 +10,10 @@ import atexit
 import io
 import os
 import selectors
-import socket
 import subprocess
-import sys
 import tempfile
 import threading
 from collections import deque
-from pathlib import Path
 from typing import IO, Any, Final, TypeAlias
 
 import pyarrow as pa
@@ -25,6 +22,7 @@ from cassette_lab.cassette.model import RequestStorage
 from cassette_lab.cassette.scan.blocks import DoubtError
 from cassette_lab.cassette.scan.part import Part, scan_part
 from cassette_lab.cassette.scan.worker import receive_message, send_message
+from cassette_lab.cassette.second_process import second_process
 
 Range: TypeAlias = tuple[int, int]
 
@@ -90,24 +88,9 @@ class _Worker:
     def __init__(self) -> None:
         """Start the process; ``OSError`` where that is not possible."""
         self._tasks: deque[tuple[int, IO[bytes]]] = deque()
-        self.connection, other = socket.socketpair()
-        with other:
-            self.connection.settimeout(_PATIENCE_SECONDS)
-            home = str(Path(__file__).parents[3])
-            command = [sys.executable, "-P", "-m", "cassette_lab.cassette.scan.worker", str(other.fileno())]
-            try:
-                self.process: subprocess.Popen[bytes] | None = subprocess.Popen(  # noqa: S603 - our own module
-                    command,
-                    pass_fds=[other.fileno()],
-                    env={**os.environ, "PYTHONPATH": os.pathsep.join([home, *filter(None, [os.environ.get("PYTHONPATH")])])},
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
-                    start_new_session=True,  # an interrupt from the keyboard is for the first process
-                )
-            except BaseException:
-                self.connection.close()
-                raise
+        self.process: subprocess.Popen[bytes] | None
+        self.connection, self.process = second_process()
+        self.connection.settimeout(_PATIENCE_SECONDS)
 
     @classmethod
     def current(cls) -> _Worker | None:
@@ -116,7 +99,7 @@ class _Worker:
             cls._current.end()
         if cls._current is None or cls._current.process is None:
             try:
-                cls._current = cls() if sys.executable and hasattr(socket, "send_fds") else None
+                cls._current = cls()
             except OSError:
                 cls._current = None
         return cls._current

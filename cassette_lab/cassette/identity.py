@@ -258,10 +258,10 @@ def _facts(members: Mapping[str, Any], prompt_bytes: int) -> tuple[Any, ...]:
         prompt_bytes,
         "outputSchema" in members,
         "persona" in members,
-        join_pairs(label) if isinstance(label, str) else label,
-        join_pairs(provider) if isinstance(provider, str) else None,
-        join_pairs(model) if isinstance(model, str) else None,
-        limit if limit is None or isinstance(limit, int) else detach(limit),
+        _plain_text(label) if isinstance(label, str) else label,
+        _plain_text(provider) if isinstance(provider, str) else None,
+        _plain_text(model) if isinstance(model, str) else None,
+        limit if limit is None or type(limit) is int else detach(limit),
         _closed_filter(members["toolFilter"]) if "toolFilter" in members else None,
     )
 
@@ -273,7 +273,12 @@ def _closed_filter(tool_filter: Any) -> JsonObject:
     for name, tools in tool_filter.items():
         if not isinstance(tools, (list, tuple)) or not all(isinstance(tool, str) for tool in tools):
             raise IdentityError(f"{name} of a tool filter must be an array of strings", field=f"toolFilter.{name}")
-    return {name: [join_pairs(tool) for tool in tools] for name, tools in tool_filter.items()}
+    return {_plain_text(name): [_plain_text(tool) for tool in tools] for name, tools in tool_filter.items()}
+
+
+def _plain_text(text: str) -> str:
+    """``text`` as JSON gives it back: no subclass (a member of an enumeration, say), no split surrogate pairs."""
+    return join_pairs(text if type(text) is str else str.__str__(text))
 
 
 def _canonical(value: Any, name: str) -> bytes:

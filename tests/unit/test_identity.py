@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from enum import IntEnum, StrEnum
 from types import MappingProxyType
 from typing import Any
 
@@ -68,6 +69,26 @@ def test_null_members_are_told_in_the_document_of_metadata() -> None:
     assert document == {
         "label": None, "maxDepth": None, "promptBlocks": 1, "promptBytes": 37, "hasOutputSchema": False, "hasPersona": True,
     }  # fmt: skip
+
+
+def test_metadata_are_plain_values_also_where_the_request_has_subclasses() -> None:
+    class Kind(StrEnum):
+        AUDIT = "audit"
+
+    class Depth(IntEnum):
+        TWO = 2
+
+    request = ask(
+        label=Kind.AUDIT,
+        maxDepth=Depth.TWO,
+        agentOptions={"provider": Kind.AUDIT, "model": Kind.AUDIT},
+        toolFilter={"allow": (Kind.AUDIT,)},
+    )
+    plain = request_metadata(jsonio.detach(request))
+    metadata = request_metadata(request)
+    assert metadata == plain
+    assert repr(metadata) == repr(plain)
+    assert slug(Kind.AUDIT) == "audit"
 
 
 def test_a_split_surrogate_pair_is_the_character_it_spells() -> None:

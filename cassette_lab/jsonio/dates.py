@@ -60,7 +60,7 @@ def _without_comments(text: str) -> str:
 def _iso(match: re.Match[str]) -> int | None:
     year, month, day, hour, minute, second, fraction, _, sign, zone_hour, zone_minute = match.groups()
     clock = (int(hour or 0), int(minute or 0), int(second or 0), int(f"{fraction or 0:0<3}"[:3]))
-    if clock[0] == 24 and fraction and int(fraction[:9]):
+    if clock[0] == 24 and fraction and fraction.strip("0"):
         return None
     offset = (int(f"{sign}1"), int(zone_hour), int(zone_minute)) if sign else None
     if offset and (offset[1] > 23 or offset[2] > 59):

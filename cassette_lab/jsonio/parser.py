@@ -102,8 +102,11 @@ def _parse_deep(text: str, unique: Any) -> Any:
     finish = unique or dict
     # Open containers: what they hold so far, and the name that waits for its value (None: an array).
     stack: list[tuple[list[Any], str | None]] = []
+    closings = text.count("]") + text.count("}")  # more open containers than these are never closed: they cost no memory
     at = _skip(text, 0)
     while True:
+        if len(stack) > closings:
+            raise JsonSyntaxError(f"Expecting ',' or a closing bracket at character {len(text) + 1}", len(text))
         # one value
         value: Any
         char = text[at : at + 1]

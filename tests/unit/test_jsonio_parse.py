@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -120,6 +121,16 @@ def test_any_depth_in_a_thread() -> None:
     text = "[" * 20_000 + "]" * 20_000
     with ThreadPoolExecutor(1) as pool:
         assert pool.submit(lambda: canonical(detach(parse(text, duplicates=False)))).result().decode() == text
+
+
+def test_containers_that_are_never_closed_cost_no_memory() -> None:
+    text = "[" * 2_000_000
+    tracemalloc.start()
+    with pytest.raises(JsonSyntaxError):
+        parse(text)
+    peak_bytes = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak_bytes < len(text)
 
 
 def test_from_a_deep_stack() -> None:

@@ -230,6 +230,7 @@ class Environment:
         extra = ["--extra", "test"] if tests or "test" in state else []
         if not self.sync_with_uv(extra):
             self.install_with_pip(tests=bool(extra))
+        self.quietly(str(self.python), "-m", "compileall", "-qq", str(ROOT / "cassette_lab"))
         stamp.write_text(" ".join([wanted, *extra[1:]]), encoding="utf-8")
         say(f"ready in {time.monotonic() - started:.0f} s")
 
@@ -255,8 +256,9 @@ class Environment:
         """Install exactly what uv.lock says. False where uv cannot be had or cannot reach the packages."""
         if not self.quietly(str(self.python), "-m", "pip", "install", *PIP_OPTIONS, UV):
             return False
-        sync = ["sync", "--frozen", "--inexact", "--quiet", "--project", str(ROOT), "--python", str(self.python), *extra]
-        return self.quietly(str(self.python), "-m", "uv", *sync)
+        # Compiled here and now: where Python may not write bytecode later, every start would take seconds.
+        sync = ["sync", "--frozen", "--inexact", "--compile-bytecode", "--quiet", "--project", str(ROOT)]
+        return self.quietly(str(self.python), "-m", "uv", *sync, "--python", str(self.python), *extra)
 
     def install_with_pip(self, *, tests: bool) -> None:
         """Second choice, for machines whose packages come from where only pip knows."""

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any, Final
 
 from cassette_lab.cassette.model import ErrorFacts
-from cassette_lab.errors import AbortError, RecordedError
+from cassette_lab.errors import AbortError, RecordedAbortError, RecordedError
 
 _NEVER_RAISED_AGAIN: Final = frozenset(
     {
@@ -49,6 +49,8 @@ def recorded_error(facts: ErrorFacts) -> RecordedError:
 
 
 def _recorded_type(name: str) -> type[RecordedError]:
+    if name == AbortError.__name__:
+        return RecordedAbortError
     kind = getattr(builtins, name, None)
     if isinstance(kind, type) and issubclass(kind, Exception):
         for base in kind.__mro__:
@@ -60,7 +62,7 @@ def _recorded_type(name: str) -> type[RecordedError]:
 @cache
 def _both(name: str) -> type[RecordedError]:
     """The type that is a ``RecordedError`` and the builtin exception ``name``."""
-    members = {"__module__": __name__, "__doc__": f"A recorded {name}, replayed.", "__reduce__": _reduce}
+    members = {"__module__": "cassette_lab", "__doc__": f"A recorded {name}, replayed.", "__reduce__": _reduce}
     return type(f"Recorded{name}", (RecordedError, getattr(builtins, name)), members)
 
 

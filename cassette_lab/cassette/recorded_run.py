@@ -83,6 +83,7 @@ class RecordedRun(Run):
 
     async def result(self) -> SubagentResult:
         """The upstream's result, once it is recorded; raises what the run failed with."""
+        __tracebackhide__ = True
         if self._result is None and self._error is None:
             if self._watched:
                 await self._wait()
@@ -140,6 +141,7 @@ class RecordedRun(Run):
 
     async def _watch_for_caller(self) -> None:
         """Wait for the upstream in the caller's task. A caller that is cancelled leaves the rest to a task."""
+        __tracebackhide__ = True
         assert self._upstream_run is not None, "published"  # noqa: S101 - for the type checker
         self._watched = True
         try:
@@ -205,6 +207,7 @@ class RecordedRun(Run):
             snapshot = detach(_members(result))
             stored, redactions = self._provider.redactor.result(snapshot)
             self._provider.write(self, self._timing(), result_members(stored, redactions))
+            self._provider.progress.redacted_results += redactions > 0
         except CanonicalError as error:
             self._refuse_result(str(error), None)
         except FormatError as error:

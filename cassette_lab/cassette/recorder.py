@@ -25,6 +25,10 @@ from cassette_lab.errors import AbortError, ClosedError, FormatError, IdentityEr
 from cassette_lab.jsonio import JsonObject
 
 
+class NotAdmittedError(ClosedError):
+    """The call came when the recording was closing already: nothing of it is recorded, and the upstream was not asked."""
+
+
 class RecordingProvider:
     """The provider that records into ``writer``, whose header says from whom and how.
 
@@ -62,14 +66,15 @@ class RecordingProvider:
     async def start(self, request: SubagentRequest) -> Run:
         """Start the upstream's run, recorded from here on.
 
-        Raises before anything is reserved: ``ClosedError``, ``NoUpstreamError``, ``IdentityError`` (no identity, or not
+        Raises before anything is reserved: ``NotAdmittedError``, ``NoUpstreamError``, ``IdentityError`` (no identity, or not
         to be stored), ``AmbiguityError`` (no place), ``ConfigError`` (a redaction pattern that hits a protected member).
         Afterwards whatever the upstream's start raises, once it is recorded.
         """
+        __tracebackhide__ = True
         if self._turns.due:
             await self._turns.give()
         if self._closing:
-            raise ClosedError("the cassette is being closed and takes no more calls", path=self._writer.path)
+            raise NotAdmittedError("the cassette is being closed and takes no more calls", path=self._writer.path)
         upstream = self._providers.get(self._upstream)
         if upstream is None:
             raise NoUpstreamError(f"no provider {self._upstream!r} is registered any more; register it again to record from it")

@@ -61,6 +61,7 @@ class Run:
 
     async def result(self) -> SubagentResult:
         """The terminal result; raises what the run failed with."""
+        __tracebackhide__ = True
         if self._result is None and self._error is None:
             await self._wait()
         if self._error is not None:

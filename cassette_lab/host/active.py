@@ -16,7 +16,6 @@ import time
 import warnings
 from collections.abc import Callable
 from concurrent.futures import Future
-from contextvars import ContextVar
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Literal, Self
@@ -26,10 +25,10 @@ from cassette_lab.cassette.diagnosis import Diagnosis
 from cassette_lab.cassette.install import CassetteHandle, open_cassette
 from cassette_lab.cassette.player import ReplayProvider
 from cassette_lab.cassette.progress import Progress
-from cassette_lab.cassette.recorder import RecordingProvider
+from cassette_lab.cassette.recorder import NotAdmittedError, RecordingProvider
 from cassette_lab.contracts import ROOT_PARENT, AbortController, SubagentRequest, SubagentResult
 from cassette_lab.errors import CassetteLabError, ClosedError, ConfigError
-from cassette_lab.host.ambient import enter_parent
+from cassette_lab.host.current import SLOT, bind, release
 from cassette_lab.host.driving import drive
 from cassette_lab.host.registry import REGISTRY, SubagentRegistry
 from cassette_lab.host.status import CassetteStatus
@@ -45,25 +44,6 @@ _BEGINNINGS: Final = 3
 _LAST_WAIT_S: Final = ABORT_GRACE_S + 1
 _PULSE_S: Final = 0.2
 _INTERRUPTIONS: Final = (asyncio.CancelledError, KeyboardInterrupt, SystemExit, GeneratorExit)
-
-
-def current_cassette() -> ActiveCassette | None:
-    """The cassette that is open in this process, if any."""
-    return _slot if _slot is not None and _slot.accepts_calls else None
-
-
-def cassette_for_call(label: str) -> ActiveCassette | None:
-    """Where a call labelled ``label`` goes from here; None where it goes live.
-
-    ``ClosedError`` where it belongs to a replay that is over. A recording that is over lets it go live, with a warning.
-    """
-    cassette = _bound.get()
-    if cassette is None:
-        cassette = _slot
-    if cassette is None or cassette.accepts_calls:
-        return cassette
-    cassette.late_call(label)
-    return None
 
 
 class ActiveCassette:
@@ -136,6 +116,8 @@ class ActiveCassette:
             running=tuple(progress.running.values()),
             completed=progress.completed,
             failed=progress.failed,
+            raised=progress.raised,
+            stopped=dict(progress.stopped),
             aborted=progress.aborted,
             total=progress.started if matcher is None else len(matcher.cassette.interactions),
             consumed=0 if matcher is None else matcher.consumed,
@@ -145,6 +127,8 @@ class ActiveCassette:
             elapsed_s=end - self._opened_at if self._opened_at else 0.0,
             consumption=self._consumption,
             late_calls=self._late_calls,
+            refused=progress.refused,
+            redacted_results=progress.redacted_results,
         )
 
     def diagnose(self, request: SubagentRequest) -> Diagnosis:
@@ -156,44 +140,47 @@ class ActiveCassette:
 
     def open(self) -> Self:
         """Open the file and take the calls of this process from here on. ``ConfigError`` while another one is open."""
-        global _slot  # noqa: PLW0603 - there is one slot, and this is where it is taken
-        with _slot_lock:
+        with SLOT:
             if self._state != "new":
                 raise ConfigError("a cassette is opened once; make another one with record() or replay()", path=self.path)
-            if _slot is not None and _slot.accepts_calls:
+            first = SLOT.current()
+            if first is not None:
                 raise ConfigError(
-                    f"{_slot.mode} of {_slot.path} is active, and there is one cassette at a time; end that one first",
+                    f"{first.mode} of {first.path} is active, and there is one cassette at a time; end that one first",
                     path=self.path,
                 )
-            self._handle = open_cassette(self.config, self._registry)
+            try:
+                self._handle = open_cassette(self.config, self._registry)
+            except CassetteLabError as error:  # its sentence says all; our frames would bury it
+                raise error.with_traceback(None) from error.__cause__
             self._pid = os.getpid()
             self._thread = threading.get_ident()
             with contextlib.suppress(RuntimeError):
                 self._loop = asyncio.get_running_loop()
             self._opened_at = time.monotonic()
             self._state = "open"
-            _slot = self
+            SLOT.take(self)
         return self
 
     def bind(self) -> Callable[[], None]:
         """Make tasks that start from here on keep to this cassette, also after its end. Returns what undoes it."""
-        token = _bound.set(self)
-        leave_parent = enter_parent(ROOT_PARENT)
+        return bind(self)
 
-        def unbind() -> None:
-            with contextlib.suppress(ValueError):  # in another context there is nothing to undo
-                leave_parent()
-            with contextlib.suppress(ValueError):
-                _bound.reset(token)
+    def release(self) -> None:
+        """Let this context go: what it starts from here on does not keep to this cassette."""
+        release(self)
 
-        return unbind
-
-    async def call(self, request: SubagentRequest) -> SubagentResult:
-        """Record or replay one call, from any thread of this process."""
-        if threading.get_ident() != self._thread:
-            return await self._hand_over(request)
-        self._loop = asyncio.get_running_loop()
-        return await self._call(request)
+    async def call(self, request: SubagentRequest) -> SubagentResult | None:
+        """Record or replay one call, from any thread of this process. None: it came late, so it is to be made live."""
+        __tracebackhide__ = True
+        try:
+            if threading.get_ident() != self._thread:
+                return await self._hand_over(request)
+            self._loop = asyncio.get_running_loop()
+            return await self._call(request)
+        except NotAdmittedError:
+            self.late_call(request.label or "agent")
+            return None
 
     def late_call(self, label: str) -> None:
         """A call came that this cassette does not take any more: ``ClosedError`` in replay, a warning in record."""
@@ -220,6 +207,7 @@ class ActiveCassette:
         if self._handle is None or self._state == "closed":
             self._state = "closed"
             return
+        self.release()
         if self._ending is None:
             self._ending = asyncio.create_task(self._end(error))
         try:
@@ -235,6 +223,7 @@ class ActiveCassette:
         if self._handle is None or self._state == "closed":
             self._state = "closed"
             return
+        self.release()
         stopped = tuple(self._handle.stats.running.values())
         for controller in list(self._controllers):
             controller.abort("the cassette is closing")
@@ -262,18 +251,19 @@ class ActiveCassette:
         return f"<{self.mode} of {self.path}, {self._state}, {plural(self.status().started, 'call')}>"
 
     async def _call(self, request: SubagentRequest) -> SubagentResult:
+        __tracebackhide__ = True
         if not self.accepts_calls:
-            raise ClosedError("the cassette was closed before the call could start", path=self.path)
+            raise NotAdmittedError("the cassette was closed before the call could start", path=self.path)
         loop = asyncio.get_running_loop()
         if self._pulsing is not loop:
             self._pulsing = loop
             loop.call_later(_PULSE_S, self._pulse, loop)
-        token = None if _bound.get() is self else _bound.set(self)  # what the run starts keeps to this cassette
+        leave = bind(self, parent=None)  # what the run starts keeps to this cassette
         try:
             result = await drive(self.handle.provider, request, self._controllers)
         finally:
-            if token is not None:
-                _bound.reset(token)
+            leave()
+        return result if self.mode == "replay" else _as_replayed(result)
 
     def _pulse(self, loop: asyncio.AbstractEventLoop) -> None:
         """While calls run, wake the loop now and then: a kernel's interrupt is only noticed by a loop that wakes."""
@@ -284,12 +274,12 @@ class ActiveCassette:
 
     async def _hand_over(self, request: SubagentRequest) -> SubagentResult:
         """A call of another thread, made on the event loop of the one that opened the cassette."""
+        __tracebackhide__ = True
         taken: Future[None] = Future()
 
         async def call() -> SubagentResult:
             if taken.set_running_or_notify_cancel():
                 taken.set_result(None)
-        return result if self.mode == "replay" else _as_replayed(result)
             return await self._call(request)
 
         loop = self._loop
@@ -301,6 +291,8 @@ class ActiveCassette:
                 await asyncio.wrap_future(taken)
         except TimeoutError:
             answer.cancel()
+            if not self.accepts_calls:
+                raise NotAdmittedError("the cassette was closed before the call could start", path=self.path) from None
             raise ClosedError(
                 f"the thread that opened the cassette has not taken this call for {_HAND_OVER_S:g} s: its event loop is "
                 "blocked or does not run; await the other threads there (asyncio.to_thread) instead of joining them",
@@ -385,20 +377,13 @@ class ActiveCassette:
 
     def _leave(self) -> None:
         """Take no more calls, and give the slot back."""
-        global _slot  # noqa: PLW0603 - as in open()
-        with _slot_lock:
+        with SLOT:
             if self._state == "open":
                 self._state = "closed"
                 self._closed_at = time.monotonic()
-            if _slot is self:
-                _slot = None
+            SLOT.leave(self)
 
 
-_bound: Final[ContextVar[ActiveCassette | None]] = ContextVar("cassette_lab_cassette", default=None)
-_slot: ActiveCassette | None = None
-_slot_lock: Final = threading.RLock()
 def _as_replayed(result: SubagentResult) -> SubagentResult:
     """``result`` as a replay gives it: members in the file's order, its numbers. Only what is redacted in the file stays."""
     return SubagentResult.from_json(parse(canonical(result.to_json())))
-
-

@@ -22,6 +22,7 @@ async def drive(
     Cancelling the caller aborts the run, waits at most ``CLEAN_UP_S`` for it to end, and raises ``CancelledError`` again.
     A request without a signal gets one; while it runs its controller is in ``controllers``.
     """
+    __tracebackhide__ = True  # of a function's own error people want to see their own lines
     if request.signal is not None:
         return await _drive(provider, request, None)
     controller = AbortController()
@@ -36,6 +37,7 @@ async def drive(
 
 
 async def _drive(provider: SubagentProvider, request: SubagentRequest, controller: AbortController | None) -> SubagentResult:
+    __tracebackhide__ = True
     run = await provider.start(request)
     try:
         result = await run.result()

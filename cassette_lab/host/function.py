@@ -9,8 +9,8 @@ from typing import Any, ParamSpec, TypeVar, cast, overload
 
 from cassette_lab.contracts import SubagentRequest, SubagentResult
 from cassette_lab.errors import ConfigError, NoUpstreamError
-from cassette_lab.host.active import cassette_for_call
 from cassette_lab.host.ambient import current_parent, enter_parent, new_child
+from cassette_lab.host.current import cassette_for_call
 from cassette_lab.host.driving import drive
 from cassette_lab.host.handlers import Handler
 from cassette_lab.host.registry import REGISTRY
@@ -55,6 +55,7 @@ async def run_subagent(request: SubagentRequest, *, provider: str | None = None)
     without a parent belongs to whoever calls. Cancelling the caller aborts the run. Raises what the provider raises,
     ``NoUpstreamError`` where there is none, ``ConfigError`` where a recording records from another one.
     """
+    __tracebackhide__ = True
     if request.parent is None:
         request = replace(request, parent=current_parent())
     cassette = cassette_for_call(request.label or "agent")
@@ -62,7 +63,9 @@ async def run_subagent(request: SubagentRequest, *, provider: str | None = None)
         recorded = cassette.config.upstream_provider
         if provider not in (None, recorded) and cassette.mode == "record":
             raise ConfigError(f"the cassette records from {recorded!r}, not from {provider!r}; record with upstream_provider")
-        return await cassette.call(request)
+        answer = await cassette.call(request)
+        if answer is not None:
+            return answer
     name = "spawn" if provider is None else provider
     upstream = REGISTRY.get(name)
     if upstream is None:
@@ -80,15 +83,17 @@ def _subagent(function: Callable[P, Coroutine[Any, Any, R]], label: str | None) 
 
     @functools.wraps(function)
     async def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        __tracebackhide__ = True
         cassette = cassette_for_call(handler.label)
-        if cassette is None:
-            leave = enter_parent(new_child(current_parent()))
-            try:
-                return await function(*args, **kwargs)
-            finally:
-                leave()
-        result = await cassette.call(handler.request(args, kwargs, current_parent()))
-        return cast("R", handler.value(result))
+        if cassette is not None:
+            result = await cassette.call(handler.request(args, kwargs, current_parent()))
+            if result is not None:
+                return cast("R", handler.value(result, replayed=cassette.mode == "replay"))
+        leave = enter_parent(new_child(current_parent()))
+        try:
+            return await function(*args, **kwargs)
+        finally:
+            leave()
 
     FUNCTIONS.define(handler)
     return call

@@ -12,7 +12,7 @@ from typing import Any
 
 from cassette_lab.cassette.runs import ABORTED
 from cassette_lab.contracts import ABSENT, ParentAgent, SubagentRequest, SubagentResult
-from cassette_lab.errors import AbortError, CassetteLabError, ConfigError, IdentityError
+from cassette_lab.errors import AbortError, CassetteLabError, ConfigError, IdentityError, RecordedAbortError
 from cassette_lab.host.typed import from_plain, to_plain
 from cassette_lab.jsonio import JsonObject, canonical
 
@@ -105,6 +105,7 @@ class Handler:
 
     async def run(self, arguments: Arguments) -> SubagentResult:
         """Call the function; its value as a result."""
+        __tracebackhide__ = True
         args, kwargs = arguments
         return self.result(await self.function(*args, **kwargs))
 
@@ -120,12 +121,20 @@ class Handler:
             return SubagentResult(output=[{"type": "text", "text": plain}], stop_reason="completed")
         return SubagentResult(output=[], stop_reason="completed", structured=plain)
 
-    def value(self, result: SubagentResult) -> Any:
-        """A result as the value that the annotation promises; ``AbortError`` for a call that was aborted."""
+    def value(self, result: SubagentResult, *, replayed: bool) -> Any:
+        """A result as the value that the annotation promises.
+
+        ``AbortError`` for a call that was aborted, ``RecordedAbortError`` for one that was recorded so.
+        """
         wanted = self.hints.get("return", Any)
         if wanted is SubagentResult:
             return result
         if result.stop_reason == ABORTED and result.structured is ABSENT:
+            if replayed:
+                raise RecordedAbortError(
+                    f"the call {self.label} was recorded as aborted: a timeout, a cancellation or an interrupt stopped it "
+                    "before it had a result"
+                )
             raise AbortError(f"the call {self.label} was aborted before it had a result")
         if result.structured is not ABSENT:
             plain = result.structured

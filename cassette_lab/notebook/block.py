@@ -13,7 +13,7 @@ from IPython.core.async_helpers import get_asyncio_loop
 from IPython.core.interactiveshell import InteractiveShell
 
 from cassette_lab.cassette.lock import break_lock, owner_is_dead
-from cassette_lab.errors import CassetteLabError, FormatError, LockedError
+from cassette_lab.errors import CassetteLabError, ExistingFileError, FormatError, LockedError
 from cassette_lab.host import record, replay
 from cassette_lab.host.active import ActiveCassette
 from cassette_lab.notebook.display import QuietLine, publish, short_path
@@ -192,10 +192,10 @@ def _release(path: Path) -> None:
 
 def _offered(error: FormatError) -> FormatError:
     """A file that is there already: the sentence with the options that go on from there."""
-    if not isinstance(error.__cause__, FileExistsError):
+    if not isinstance(error, ExistingFileError):
         return error
     offer = (
         "there is such a recording already; --write-mode truncate records it anew, append continues it, once replays it, "
         "or name another file"
     )
-    return FormatError(offer, path=error.path, field=error.field)
+    return ExistingFileError(offer, path=error.path, field=error.field)

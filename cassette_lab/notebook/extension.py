@@ -23,7 +23,9 @@ def load(shell: InteractiveShell) -> None:
     """Magics, the two steps that let their bodies await, completion, displays. Loading twice does nothing."""
     if _MAGICS in shell.magics_manager.registry:
         return
-    shell.register_magics(CassetteMagics(shell))
+    magics = CassetteMagics(shell)
+    shell.register_magics(magics)
+    magics.binding.register(shell)
     shell.input_transformers_cleanup.extend([CellStep(shell), StopStep(shell)])
     shell.ast_transformers.append(BodyStep(shell))
     shell.Completer.custom_matchers.append(cassette_matcher)
@@ -42,6 +44,7 @@ def unload(shell: InteractiveShell) -> None:
     if active is not None and not active.closed:
         raise UsageError(f"the {active.mode} of {short_path(active.path)} is open; %{NAME} stop ends it, then unload")
     del shell.magics_manager.registry[_MAGICS]
+    magics.binding.unregister(shell)
     for kind in ("line", "cell"):
         shell.magics_manager.magics[kind].pop(NAME, None)
     steps = shell.input_transformers_cleanup

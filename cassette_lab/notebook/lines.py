@@ -31,8 +31,7 @@ def live_line(cassette: ActiveCassette, *, ending: bool = False) -> QuietLine:
         f"{status.consumed:,} of {plural(status.total, 'call')}" if status.mode == "replay" else plural(status.started, "call")
     )
     words = [doing, calls]
-    if status.failed:
-        words.append(f"{status.failed:,} failed")
+    words += _outcomes(status)
     if status.running:
         words.append(f"{'waiting for' if ending else 'running:'} {names(status.running)}")
     words.append(f"{int(status.elapsed_s)} s")
@@ -65,10 +64,9 @@ def _recorded(status: CassetteStatus, known: int) -> list[str]:
     words = [f"recorded {plural(status.started, 'call')}"]
     if known:
         words.append(f"{known + status.started:,} in the file")
-    if status.failed:
-        words.append(f"{status.failed:,} failed")
-    if status.aborted:
-        words.append(f"{status.aborted:,} aborted")
+    words += _outcomes(status)
+    if status.late_calls:
+        words.append(f"incomplete: {plural(status.late_calls, 'call')} came after its end")
     return words
 
 
@@ -76,13 +74,22 @@ def _replayed(status: CassetteStatus) -> list[str]:
     words = [f"replayed {status.consumed:,} of {plural(status.total, 'call')}"]
     if status.covered:
         words.append(f"{status.covered:,} covered by their parents")
-    if status.failed:
-        words.append(f"{plural(status.failed, 'recorded error')} raised")
-    if status.aborted:
-        words.append(f"{status.aborted:,} aborted")
+    words += _outcomes(status)
     if status.consumption.startswith(("skipped", "not checked")) and status.consumed + status.covered < status.total:
         words.append("leftover calls not checked")
     return words
+
+
+def _outcomes(status: CassetteStatus) -> list[str]:
+    """What did not complete, worst first: errors that were raised, then results by what stopped them."""
+    errors = "recorded error" if status.mode == "replay" else "error"
+    words = [f"{plural(status.raised, errors)} raised"] if status.raised else []
+    words += [f"{status.stopped[name]:,} {word}" for name, word in _STOPPED.items() if status.stopped.get(name)]
+    return [*words, f"{status.aborted:,} aborted"] if status.aborted else words
+
+
+_STOPPED: Final = {"error": "ended in error", "max-tokens": "limit", "refusal": "refused", "other": "other"}
+"""Words for stop reasons by category, as beside the bars of a chart."""
 
 
 def _calls(cassette: ActiveCassette, status: CassetteStatus) -> tuple[Sequence[Interaction], int]:

@@ -12,8 +12,10 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import Magics, line_cell_magic, magics_class, needs_local_scope, no_var_expand
 
 from cassette_lab.errors import CassetteLabError, ConfigError
-from cassette_lab.host.active import ActiveCassette, current_cassette
+from cassette_lab.host.active import ActiveCassette
+from cassette_lab.host.current import current_cassette
 from cassette_lab.notebook import reports
+from cassette_lab.notebook.binding import CellBinding
 from cassette_lab.notebook.block import CellBlock, closed, finish_now, opened
 from cassette_lab.notebook.display import QuietLine, publish, sentence, short_path
 from cassette_lab.notebook.lines import MARKS
@@ -30,6 +32,7 @@ class CassetteMagics(Magics):
     def __init__(self, shell: InteractiveShell) -> None:
         super().__init__(shell)
         self.line_cassette: ActiveCassette | None = None
+        self.binding = CellBinding()
         self._last: ActiveCassette | None = None
 
     @needs_local_scope
@@ -78,6 +81,7 @@ class CassetteMagics(Magics):
         cassette = opened(command)
         self._opened(cassette)
         self.line_cassette = cassette
+        self.binding.keep_to(cassette)
         mark, colour = MARKS[cassette.mode]
         doing = {"record": "recording", "replay": "replaying"}[cassette.mode]
         line = QuietLine(mark, [f"{doing} until %{NAME} stop"], short_path(cassette.path), colour=colour, muted=True)
@@ -92,6 +96,7 @@ class CassetteMagics(Magics):
                     f"the {active.mode} of {short_path(active.path)} was not begun by a line: it ends with its block"
                 )
             raise UsageError(f"there is nothing to stop; %{NAME} record FILE begins a recording")
+        cassette.release()
         ending = self._end(cassette, command.given.get("max_wait_s"))
         if loop_is_running():
             return Ending(asyncio.create_task(ending))

@@ -39,7 +39,7 @@ def test_record_replay_and_a_mismatch(window: Window, lab: Lab) -> None:
 
     recorded = window.output(1)
     assert "['api: fine', 'docs: fine', ValueError('this file cannot be read')]" in recorded
-    assert re.search(r"● recorded 3 calls · 1 failed · .* of work in .* · run\.jsonl", recorded)
+    assert re.search(r"● recorded 3 calls · 1 error raised · .* of work in .* · run\.jsonl", recorded)
     assert recorded.count("●") == 1
     assert "recording" not in recorded
     assert re.search(r"▶ replayed 3 of 3 calls · 1 recorded error raised · .* of work in .* · run\.jsonl", window.output(2))

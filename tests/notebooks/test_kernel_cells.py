@@ -45,7 +45,7 @@ def test_record_then_replay_in_another_order(kernel: Kernel, file: str) -> None:
     )
     assert ran.ok, ran.error
     assert ran.result == "['audited a', ValueError('nope'), 'audited b']"
-    assert re.fullmatch(rf"● recorded 3 calls · 1 failed · .* of work in .* · {re.escape(file)}", one_line(ran))
+    assert re.fullmatch(rf"● recorded 3 calls · 1 error raised · .* of work in .* · {re.escape(file)}", one_line(ran))
     assert 'alt="3 calls over' in ran.displays[0]["text/html"]
 
     cell = (

@@ -279,3 +279,97 @@ def test_an_interrupt_of_a_block_in_a_cell_aborts_the_call(kernel: Kernel, file:
     assert error.startswith(("CancelledError", "KeyboardInterrupt"))
     assert seconds < MOST_S
     assert aborted(kernel, file) == [True]
+
+
+LATE = """
+async def late(prompt):
+    await asyncio.sleep(0.6)
+    return await audit(prompt)
+
+def in_a_thread(prompt):
+    time.sleep(0.6)
+    return asyncio.run(audit(prompt))
+"""
+
+
+@pytest.mark.parametrize("started", ["cell", "same cell", "plain cell", "thread"])
+def test_what_outlives_the_line_forms_of_a_replay_never_calls_live(kernel: Kernel, file: str, started: str) -> None:
+    kernel.run(f"%%cassette record {file}\nawait audit('a')")
+    begin, stop = f"%cassette replay {file}", "await audit('a')\n%cassette stop"
+    start = {
+        "plain cell": "loop = asyncio.get_event_loop(); late_task = loop.create_task(late('b'))",
+        "thread": "late_task = asyncio.create_task(asyncio.to_thread(in_a_thread, 'b'))",
+    }.get(started, "late_task = asyncio.create_task(late('b')); await asyncio.sleep(0)")
+    kernel.run(f"{LATE}\ncalls.clear()")
+    cells = [f"{begin}\n{start}", stop] if started == "same cell" else [begin, start, stop]
+    assert all(kernel.run(cell).ok for cell in cells)
+    ran = kernel.run("await late_task")
+    assert ran.error.startswith("ClosedError"), ran
+    assert "the cassette is closed, so the call 'audit' has no answer; it is not made live" in ran.traceback
+    assert kernel.run("calls").result == "[]"
+    assert kernel.run("await audit('now live')").result == "'audited now live'"
+
+
+def test_what_outlives_the_line_forms_of_a_recording_calls_live_and_is_counted(kernel: Kernel, file: str) -> None:
+    kernel.run(f"{LATE}\n%cassette record {file}")
+    kernel.run("late_task = asyncio.create_task(late('b'))")
+    assert kernel.run("%cassette stop\nawait audit('live as ever')").stderr == ""
+    ran = kernel.run("await late_task")
+    assert ran.result == "'audited b'"
+    assert "is made live, and is missing in the file" in ran.stderr + kernel.strays.stderr
+    assert "is incomplete: 1 call came after its end" in str(kernel.run("%cassette status").result)
+
+
+def test_a_cell_that_closes_a_cassette_is_free_of_it(kernel: Kernel, file: str) -> None:
+    kernel.run(f"held = cl.record({file!r}).open()\nawait audit('a')")
+    kernel.run("late_task = asyncio.create_task(late('b'))")
+    ran = kernel.run("await held.close()\nawait audit('live')")
+    assert (ran.result, ran.stderr) == ("'audited live'", "")
+    assert "is made live" in kernel.run("await late_task").stderr + kernel.strays.stderr
+
+
+def test_cells_inside_cells_and_failing_cells_leave_no_trace(kernel: Kernel, file: str) -> None:
+    kernel.run(f"%cassette record {file}")
+    kernel.run("get_ipython().run_cell('1 / 0')")
+    kernel.run("1 / 0")
+    kernel.run("%cassette stop")
+    where = "from cassette_lab.host.current import _bound; _bound.get()"
+    assert kernel.run(where).result is None
+    assert kernel.run(f"await asyncio.sleep(0); {where}").result is None
+
+
+def test_the_lines_say_what_raised_and_what_only_stopped(kernel: Kernel, file: str) -> None:
+    kernel.run(
+        "from cassette_lab import SubagentRequest, SubagentResult\n"
+        "@cl.subagent\nasync def cut(request: SubagentRequest) -> SubagentResult:\n"
+        "    return SubagentResult(output=[], stop_reason=request.persona)"
+    )
+    body = (
+        "asks = [SubagentRequest(prompt=[], label='cut', persona=why) for why in ('max-tokens', 'refusal', 'error', 'odd')]\n"
+        "_ = await asyncio.gather(*map(cl.run_subagent, asks), audit('bad'), return_exceptions=True)"
+    )
+    (line,) = kernel.run(f"%%cassette record {file}\n{body}").lines
+    stopped = "1 ended in error · 1 limit · 1 refused · 1 other"
+    assert f"recorded 5 calls · 1 error raised · {stopped} · " in line
+    (line,) = kernel.run(f"%%cassette replay {file}\n{body}").lines
+    assert f"replayed 5 of 5 calls · 1 recorded error raised · {stopped} · " in line
+    kernel.run(f"%cassette replay {file}\n{body}")
+    assert f"5 of 5 calls · 1 recorded error raised · {stopped} · " in str(kernel.run("%cassette status").result)
+    kernel.run("%cassette stop")
+
+
+def test_an_agents_own_error_shows_its_own_lines(kernel: Kernel, file: str) -> None:
+    trace = kernel.run(f"%%cassette record {file}\nawait audit('bad')").traceback
+    assert "cassette_lab" not in trace
+    assert "await audit('bad')" in trace
+    assert 'raise ValueError("nope")' in trace
+    replayed = kernel.run(f"%%cassette replay {file}\nawait audit('bad')").traceback
+    assert "RecordedValueError: nope" in replayed
+    assert "cassette_lab/" not in replayed
+    shown = kernel.run(
+        f"%%cassette replay {file}\nimport traceback\ntry: await audit('bad')\nexcept ValueError as e: err = e"
+    ).ok
+    assert shown
+    assert kernel.run("repr(err), traceback.format_exception_only(err)").result == (
+        "(\"RecordedValueError('nope')\", ['cassette_lab.RecordedValueError: nope\\n'])"
+    )

@@ -13,7 +13,7 @@ from tests.notebooks.kernels import Terminal
 def test_record_and_replay(terminal: Terminal, file: str) -> None:
     cell = "r = await asyncio.gather(audit('x'), audit('bad'), return_exceptions=True)\nr"
     out = terminal.run(f"%%cassette record {file}\n{cell}")
-    assert "['audited x', ValueError('nope')]\n● recorded 2 calls · 1 failed · " in out
+    assert "['audited x', ValueError('nope')]\n● recorded 2 calls · 1 error raised · " in out
     terminal.run("calls.clear()")
     out = terminal.run(f"%%cassette replay {file}\n{cell}")
     assert "▶ replayed 2 of 2 calls · 1 recorded error raised · " in out
@@ -112,3 +112,16 @@ def test_progress_gives_way_to_output(terminal: Terminal, file: str) -> None:
     terminal.child.expect(r"\r\x1b\[Kout\r\n")
     terminal.child.expect(r"waiting for audit")
     assert "● recorded 1 call" in terminal.wait()
+
+
+def test_a_task_that_outlives_the_line_forms_of_a_replay_never_calls_live(terminal: Terminal, file: str) -> None:
+    terminal.run(f"%%cassette record {file}\nawait audit('a')")
+    terminal.run(f"%cassette replay {file}")
+    terminal.run(
+        "async def late():\n    await asyncio.sleep(0.3)\n    return await audit('b')\n\ncalls.clear()\n"
+        "task = asyncio.create_task(late()); await audit('a')"
+    )
+    terminal.run("%cassette stop")
+    assert "ClosedError: " in terminal.run("await task")
+    assert "[]" in terminal.run("calls")
+    assert "'audited live'" in terminal.run("await audit('live')")

@@ -711,3 +711,61 @@ class TestStoppedCalls:
             return noticed[0] - began
 
         assert play(scenario()) < 1
+
+
+class TestLateCalls:
+    """Calls that come while a recording is closing: recorded, or live with a warning that says so; never an error."""
+
+    def test_a_call_handed_over_too_late_is_made_live(self, tmp_path: Path) -> None:
+        async def scenario() -> Any:
+            cassette = cl.record(tmp_path / "c")
+            loop, entered, free = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
+
+            def held_back() -> Any:
+                async def call() -> Any:
+                    taken = current_cassette()
+                    assert taken is cassette
+                    loop.call_soon_threadsafe(entered.set)
+                    free.wait(5)
+                    return await cassette.call(ask())
+
+                return asyncio.run(call())
+
+            async with cassette:
+                await echo(1)
+                late = asyncio.ensure_future(asyncio.to_thread(held_back))
+                await entered.wait()
+            free.set()
+            with pytest.warns(RuntimeWarning, match="is made live, and is missing"):
+                answer = await late
+            return answer, cassette.status().late_calls
+
+        assert play(scenario()) == (None, 1)
+        assert len(calls_of(tmp_path / "c")) == 1
+
+    def test_a_call_between_two_turns_of_the_loop_is_made_live(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("cassette_lab.cassette.runs._TURN_S", 0)
+
+        async def scenario() -> Any:
+            cassette = cl.record(tmp_path / "c", settle_timeout_s=0)
+            cassette.open()
+            cassette.bind()
+            task = asyncio.create_task(echo("late"))
+            await asyncio.sleep(0)  # it waits for its turn
+            cassette.close_now()
+            with pytest.warns(RuntimeWarning, match="'echo' is made live"):
+                return await task, cassette.status().late_calls
+
+        assert play(scenario()) == ("late", 1)
+        assert calls_of(tmp_path / "c") == []
+
+    def test_a_replay_that_closes_does_not_answer_live(self, tmp_path: Path) -> None:
+        record_echoes(tmp_path / "c", 1)
+
+        async def scenario() -> None:
+            cassette = cl.replay(tmp_path / "c", assert_consumed=False).open()
+            cassette.close_now()
+            with pytest.raises(cl.ClosedError, match="not made live"):
+                await cassette.call(ask())
+
+        play(scenario())

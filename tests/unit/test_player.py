@@ -162,7 +162,7 @@ class TestAnswers:
         play(scenario())
 
     def test_a_row_of_instant_answers_leaves_other_tasks_a_turn(self, tmp_path: Path) -> None:
-        play(record_calls(tmp_path / "c", *((ask(), text_result()) for _ in range(600))))
+        play(record_calls(tmp_path / "c", *((ask(), text_result()) for _ in range(2_000))))
 
         async def scenario() -> int:
             turns = 0
@@ -175,7 +175,7 @@ class TestAnswers:
 
             task = asyncio.create_task(other())
             handle = replaying(tmp_path / "c")
-            for _ in range(600):
+            for _ in range(2_000):
                 await one_call(handle, ask())
             task.cancel()
             await handle.dispose()

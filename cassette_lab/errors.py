@@ -4,7 +4,9 @@
 
     CassetteLabError              code, message, path, line, field
     ├── FormatError               CASSETTE_FORMAT: the file breaks a rule of its format
-    │   └── LockedError           … because another writer holds it (owner)
+    │   ├── LockedError           … because another writer holds it (owner)
+    │   ├── MissingFileError      … because there is none (also a FileNotFoundError)
+    │   └── ExistingFileError     … because there is one already (also a FileExistsError)
     ├── MismatchError             CASSETTE_MISMATCH: no recorded call answers this one (diagnostic)
     ├── AmbiguityError            CASSETTE_AMBIGUOUS: the recording does not say which call is meant
     ├── ConfigError               INVALID_CONFIG: an option or pattern that cannot be used
@@ -14,10 +16,12 @@
     ├── AbortError                ABORTED: stopped before the run was published
     ├── ClosedError               CASSETTE_CLOSED: a call through a cassette that is already closed
     └── RecordedError             what the recorded call raised (recorded_name), replayed
+        └── RecordedAbortError    … that it was aborted (also an AbortError, and a TimeoutError: a timeout aborts, too)
 """
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +59,7 @@ class CassetteLabError(Exception):
     def __str__(self) -> str:
         place = []
         if self.path is not None:
-            place.append(show(self.path) or '""')
+            place.append(_named(self.path))
         if self.line is not None:
             place.append(f"line {self.line}")
         return f"{', '.join(place)}: {self.message}" if place else self.message
@@ -78,8 +82,27 @@ class LockedError(FormatError):
     owner: dict[str, Any] | None = None
 
 
+class MissingFileError(FormatError, FileNotFoundError):
+    """There is no such file."""
+
+    def __init__(self, message: str, **place: Any) -> None:
+        super().__init__(message, **place)
+        self.errno, self.filename = errno.ENOENT, self.path
+
+
+class ExistingFileError(FormatError, FileExistsError):
+    """There is such a file already, and it is not to be written over."""
+
+    def __init__(self, message: str, **place: Any) -> None:
+        super().__init__(message, **place)
+        self.errno, self.filename = errno.EEXIST, self.path
+
+
 class MismatchError(CassetteLabError):
-    """No recorded interaction answers this call, or some were never asked for. ``diagnostic`` says why."""
+    """No recorded interaction answers this call, or some were never asked for. ``diagnostic`` says why.
+
+    Its ``str()`` begins with the reason, and ends with the file: where only the start of a line is shown, that matters.
+    """
 
     code = "CASSETTE_MISMATCH"
     recorded_name = "CassetteMismatchError"
@@ -87,6 +110,9 @@ class MismatchError(CassetteLabError):
     def __init__(self, message: str, *, diagnostic: Any = None, path: str | Path | None = None) -> None:
         super().__init__(message, path=path)
         self.diagnostic = diagnostic
+
+    def __str__(self) -> str:
+        return self.message if self.path is None else f"{self.message} (in {_named(self.path)})"
 
 
 class AmbiguityError(CassetteLabError):
@@ -142,3 +168,20 @@ class RecordedError(CassetteLabError):
     def __init__(self, message: str, *, recorded_name: str = "Error", code: str | None = None) -> None:
         super().__init__(message, code=code)
         self.recorded_name = recorded_name
+
+
+class RecordedAbortError(RecordedError, AbortError, TimeoutError):
+    """What a replay raises where the recorded call was stopped: by a timeout, a cancellation or an interrupt.
+
+    Whoever gave the call a time limit caught ``TimeoutError`` then; the same handler catches this, and without waiting.
+    """
+
+    code = AbortError.code
+
+    def __init__(self, message: str, *, recorded_name: str = AbortError.__name__, code: str | None = None) -> None:
+        super().__init__(message, recorded_name=recorded_name, code=code)
+
+
+def _named(path: str) -> str:
+    """A path for a sentence; an empty one is shown, too."""
+    return show(path) or '""'

@@ -32,12 +32,16 @@ _NAMED: Final = 3  # calls a sentence names
 
 @dataclass(frozen=True)
 class Unconsumed:
-    """Why ``assert_consumed`` failed: how many calls are ``missing`` of ``total``, the first of them, and the covered."""
+    """Why ``assert_consumed`` failed: how many calls are ``missing`` of ``total``, the first of them, and the covered.
+
+    Of the missing, ``below`` stand below a call that was replayed: ``nested="covered"`` would not miss them.
+    """
 
     total: int
     missing: int
     covered: int
     first: tuple[Interaction, ...]
+    below: int = 0
 
     def to_dict(self) -> JsonObject:
         """As JSON: counts, and the first missing calls by sequence."""
@@ -46,17 +50,39 @@ class Unconsumed:
             "interactions": self.total,
             "missing": self.missing,
             "covered": self.covered,
+            "below": self.below,
             "calls": [{"sequence": call.sequence, "callKey": call.call_key} for call in self.first],
         }
 
     def explain(self) -> list[str]:
         """Lines for a person: what was not asked for, and the next step."""
-        lines = [f"{self.missing:,} of {plural(self.total, 'recorded call')} {was(self.missing)} never asked for"]
+        lines = [self._counted()]
         lines += [f"  #{call.sequence} {show(call.call_key)}" for call in self.first]
         if self.missing > len(self.first):
-            lines.append(f"  … and {self.missing - len(self.first)} more")
-        lines.append("replay all of them, or switch the check off (--no-assert-consumed, assert_consumed=False)")
+            lines.append(f"  … and {self.missing - len(self.first):,} more")
+        if self.below:
+            lines.append(f"{self._below()}: {_COVER}")
+        if self.below < self.missing:
+            lines.append("replay all of them, or switch the check off (--no-assert-consumed, assert_consumed=False)")
         return lines
+
+    def sentence(self) -> str:
+        """The count and the first few calls, with the way out where there is one."""
+        if self.below:
+            return f"{self._counted()}; {self._below()}: {_COVER}; they are {_named(self.first, self.missing)}"
+        return f"{self._counted()}: {_named(self.first, self.missing)}"
+
+    def _counted(self) -> str:
+        return f"{self.missing:,} of {plural(self.total, 'recorded call')} {was(self.missing)} never asked for"
+
+    def _below(self) -> str:
+        if self.missing == 1:
+            return "it lies below a call that was replayed"
+        count = f"all {self.below:,}" if self.below == self.missing else f"{self.below:,} of them"
+        return f"{count} {'lies' if self.below == 1 else 'lie'} below a call that was replayed"
+
+
+_COVER: Final = "replay with nested='covered' (--nested covered)"
 
 
 class Matcher:
@@ -153,14 +179,15 @@ class Matcher:
         missing = self.missing()
         if not missing:
             return
-        total = len(self.cassette.interactions)
-        unconsumed = Unconsumed(total, len(missing), self.remaining - len(missing), tuple(missing[:CANDIDATES_KEPT]))
-        named = _named(missing)
-        raise MismatchError(
-            f"{len(missing):,} of {plural(total, 'recorded call')} {was(len(missing))} never asked for: {named}",
-            diagnostic=unconsumed,
-            path=self.cassette.path,
+        below = len(self._covered(missing)) if self._nested == "strict" else 0
+        unconsumed = Unconsumed(
+            len(self.cassette.interactions),
+            len(missing),
+            self.remaining - len(missing),
+            tuple(missing[:CANDIDATES_KEPT]),
+            below,
         )
+        raise MismatchError(unconsumed.sentence(), diagnostic=unconsumed, path=self.cassette.path)
 
     def _diagnose(self, identity: CallIdentity) -> Diagnosis:
         return diagnose(
@@ -199,8 +226,8 @@ class Matcher:
         if ambiguous:
             raise AmbiguityError(
                 f"{plural(len(ambiguous), 'group')} of equal calls had different outcomes, so the recording does not say "
-                f"which is meant: {_named([calls[-1] for calls in ambiguous])}; give the calls different labels, or replay them in "
-                "recorded order (--duplicates sequence, duplicate_policy='sequence')",
+                f"which is meant: {_named([calls[-1] for calls in ambiguous])}; give the calls different labels, or "
+                "replay them in recorded order (--duplicates sequence, duplicate_policy='sequence')",
                 path=self.cassette.path,
             )
 
@@ -210,7 +237,8 @@ class Matcher:
             results = f"{plural(len(redacted), 'recorded result')} {was(len(redacted))} redacted"
             raise MismatchError(
                 f"{results} and no longer what the run returned: {_named(redacted)}; "
-                "replay them as they are (--allow-redacted, allow_redacted_replay=True), or record without secrets",
+                "replay them as they are (--allow-redacted, allow_redacted_replay=True), or record again and keep what was "
+                "redacted (--no-redact, redact_secrets=False)",
                 path=self.cassette.path,
             )
 
@@ -221,10 +249,10 @@ def outcomes_differ(calls: Sequence[Interaction]) -> bool:
     return any(canonical(call.outcome.to_json()) != first for call in calls[1:])
 
 
-def _named(calls: Sequence[Interaction]) -> str:
-    """The first few calls, for a sentence."""
-    more = f" and {len(calls) - _NAMED} more" if len(calls) > _NAMED else ""
-    return ", ".join(show(call.call_key) for call in calls[:_NAMED]) + more
+def _named(calls: Sequence[Interaction], total: int | None = None) -> str:
+    """The first few of ``total`` calls, for a sentence."""
+    more = (len(calls) if total is None else total) - _NAMED
+    return ", ".join(show(call.call_key) for call in calls[:_NAMED]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _next_last(interaction: Interaction) -> int:

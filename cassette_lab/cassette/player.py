@@ -18,7 +18,7 @@ from cassette_lab.cassette.model import Cassette, Interaction
 from cassette_lab.cassette.progress import Progress
 from cassette_lab.cassette.runs import Run, Turns, aborted_result, new_run_id
 from cassette_lab.contracts import ROOT_PARENT, AbortSignal, Capabilities, SubagentRequest, SubagentResult
-from cassette_lab.errors import AbortError, ClosedError
+from cassette_lab.errors import AbortError, CassetteLabError, ClosedError
 from cassette_lab.jsonio import detach
 
 
@@ -64,7 +64,11 @@ class ReplayProvider:
         if self._closed:
             raise ClosedError("the cassette is closed; open it again to replay", path=self.matcher.cassette.path)
         identity = RequestIdentity(request.to_json())
-        interaction = self.matcher.match(identity, request.parent or ROOT_PARENT)
+        try:
+            interaction = self.matcher.match(identity, request.parent or ROOT_PARENT)
+        except CassetteLabError:
+            self.progress.refused += 1
+            raise
         label = identity.label if isinstance(identity.label, str) else None
         number = self.progress.start(label)
         published = False

@@ -20,8 +20,9 @@ class Progress:
     ``completed`` and ``aborted`` count results by their stop reason, ``failed`` every other outcome, as the summary of
     a cassette does. Of the failed, ``raised`` raised an error and ``stopped`` did not: results by the category of their
     stop reason (``max-tokens``, ``refusal``, …). ``refused`` are calls that a replay had no answer for: they are not among
-    the started. ``redacted_results`` of a recording are those that a replay must be allowed. ``recorded_ms`` is the recorded duration of the calls that replay has
-    answered, ``waited_ms`` what it has waited instead (both 0 while recording).
+    the started. ``redacted_results`` of a recording are those that a replay must be allowed. ``recorded_ms`` is the
+    recorded duration of the calls that replay has answered, ``waited_ms`` what it has waited instead (both 0 while
+    recording).
     """
 
     started: int = 0

@@ -17,7 +17,7 @@ from cassette_lab.cassette.reader import CassetteReader
 from cassette_lab.cassette.schema import RecordError
 from cassette_lab.cassette.source import blocks_of, os_reason
 from cassette_lab.cassette.writer import prepare_target
-from cassette_lab.errors import FormatError
+from cassette_lab.errors import ExistingFileError, FormatError
 from cassette_lab.jsonio.text import show
 
 
@@ -133,8 +133,10 @@ def _gap(checks: FileChecks) -> str:
 def _copy(source: Path, output: Path, prefix: _Prefix) -> None:
     try:
         target = output.open("xb")
-    except FileExistsError as error:
-        raise FormatError("there is such a file already, and a rescue never overwrites; name a new one", path=output) from error
+    except FileExistsError:
+        raise ExistingFileError(
+            "there is such a file already, and a rescue never overwrites; name a new one", path=output
+        ) from None
     except OSError as error:
         raise FormatError(f"the file cannot be made ({os_reason(error)})", path=output) from error
     try:

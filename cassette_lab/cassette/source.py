@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NoReturn
 
-from cassette_lab.errors import FormatError
+from cassette_lab.errors import FormatError, MissingFileError
 
 FIRST_BLOCK_BYTES: Final = 1 << 14
 """Enough for a header, which many readers only want."""
@@ -127,6 +127,8 @@ def _open_regular(source: str | Path, path: str) -> tuple[int, os.stat_result]:
     try:
         # Not blocking: a named pipe without a writer would hold us for ever.
         descriptor = os.open(source, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    except FileNotFoundError:
+        raise MissingFileError("there is no such file; check the name, or record it first", path=path) from None
     except (OSError, ValueError) as error:
         raise FormatError(_unreadable(error), path=path) from error
     facts = os.fstat(descriptor)
@@ -144,8 +146,6 @@ def os_reason(error: Exception) -> str:
 
 
 def _unreadable(error: OSError | ValueError) -> str:
-    if isinstance(error, FileNotFoundError):
-        return "there is no such file; check the name, or record it first"
     if isinstance(error, PermissionError):
         return "the file may not be read; change its permissions or copy it"
     if isinstance(error, OSError):

@@ -28,7 +28,7 @@ from cassette_lab.cassette.quick_record import is_plainly_valid
 from cassette_lab.cassette.reader import CassetteReader
 from cassette_lab.cassette.schema import RecordError, check_header, check_interaction
 from cassette_lab.cassette.source import LINE_LIMIT_BYTES, os_reason
-from cassette_lab.errors import ClosedError, ConfigError, FormatError
+from cassette_lab.errors import ClosedError, ConfigError, ExistingFileError, FormatError
 from cassette_lab.jsonio import CanonicalError, JsonObject, canonical, digest_bytes
 
 OpenMode: TypeAlias = Literal["create", "truncate", "append"]
@@ -100,7 +100,7 @@ class CassetteWriter:
         header and the end. Raises ``FormatError`` (``LockedError`` where another writer has the file).
         """
         if mode not in get_args(OpenMode):
-            raise ConfigError(f"the write mode must be {', '.join(get_args(OpenMode))}, not {mode!r}")
+            raise ConfigError(f"mode must be {', '.join(get_args(OpenMode))}, not {mode!r}")
         if fsync not in get_args(Durability):
             raise ConfigError(f"fsync must be {' or '.join(get_args(Durability))}, not {fsync!r}")
         target = Path(path)
@@ -360,11 +360,11 @@ def prepare_target(target: Path) -> None:
 def _open(target: Path, flags: int) -> int:
     try:
         return os.open(target, flags | getattr(os, "O_BINARY", 0), 0o666)
-    except FileExistsError as error:
-        raise FormatError(
-            "there is such a file already; record with write mode append, truncate or once, or name another file",
+    except FileExistsError:
+        raise ExistingFileError(
+            'there is such a file already; record with write_mode="truncate", "append" or "once", or name another file',
             path=target,
-        ) from error
+        ) from None
     except OSError as error:
         raise FormatError(f"the file cannot be opened for writing ({os_reason(error)})", path=target) from error
 

@@ -31,6 +31,8 @@ def live_line(cassette: ActiveCassette, *, ending: bool = False) -> QuietLine:
         f"{status.consumed:,} of {plural(status.total, 'call')}" if status.mode == "replay" else plural(status.started, "call")
     )
     words = [doing, calls]
+    if status.refused:
+        words.append(f"{plural(status.refused, 'call')} refused")
     words += _outcomes(status)
     if status.running:
         words.append(f"{'waiting for' if ending else 'running:'} {names(status.running)}")
@@ -47,6 +49,8 @@ def last_line(cassette: ActiveCassette, error: BaseException | None = None) -> Q
     words = _replayed(status) if status.mode == "replay" else _recorded(status, known)
     if status.started and work_ms:
         words.append(f"{duration_text(work_ms)} of work in {duration_text(status.elapsed_s * 1000)}")
+    if status.refused:
+        colour = RED
     if error is not None:
         words.append(f"stopped by {type(error).__name__}")
         colour = RED
@@ -62,9 +66,13 @@ def names(labels: Iterable[str]) -> str:
 
 def _recorded(status: CassetteStatus, known: int) -> list[str]:
     words = [f"recorded {plural(status.started, 'call')}"]
+    if not status.started:
+        words.append("no @subagent call was awaited")
     if known:
         words.append(f"{known + status.started:,} in the file")
     words += _outcomes(status)
+    if status.redacted_results:
+        words.append(f"{plural(status.redacted_results, 'result')} redacted: replay needs --allow-redacted")
     if status.late_calls:
         words.append(f"incomplete: {plural(status.late_calls, 'call')} came after its end")
     return words
@@ -72,6 +80,8 @@ def _recorded(status: CassetteStatus, known: int) -> list[str]:
 
 def _replayed(status: CassetteStatus) -> list[str]:
     words = [f"replayed {status.consumed:,} of {plural(status.total, 'call')}"]
+    if status.refused:
+        words.append(f"{plural(status.refused, 'call')} refused: not in the recording")
     if status.covered:
         words.append(f"{status.covered:,} covered by their parents")
     words += _outcomes(status)

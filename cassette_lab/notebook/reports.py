@@ -79,13 +79,16 @@ def rescue(command: Command) -> QuietLine:
 
 
 def status(active: ActiveCassette | None, last: ActiveCassette | None) -> QuietLine:
-    """What is being recorded or replayed; of the ``last`` recording, whether calls came after its end."""
+    """What is being recorded or replayed; of the ``last`` cassette, whether calls came after its end or were refused."""
     if active is not None:
         return live_line(active)
     words = ["no cassette is active: calls are made live and are not recorded"]
-    late = 0 if last is None else last.status().late_calls
-    if last is not None and late:
-        words.append(f"{short_path(last.path)} is incomplete: {plural(late, 'call')} came after its end")
+    if last is not None:
+        done = last.status()
+        if done.late_calls:
+            words.append(f"{short_path(last.path)} is incomplete: {plural(done.late_calls, 'call')} came after its end")
+        if done.refused:
+            words.append(f"the replay of {short_path(last.path)} refused {plural(done.refused, 'call')}")
     return QuietLine("○", words, muted=True)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextvars
+import errno
 import multiprocessing
 import os
 import signal
@@ -22,6 +23,7 @@ import pytest
 
 import cassette_lab as cl
 from cassette_lab.cassette.model import Interaction
+from cassette_lab.errors import RecordedAbortError
 from cassette_lab.host import REGISTRY, active, current_cassette, driving
 from tests.unit.upstreams import Upstream, ask, play, text_result
 
@@ -427,11 +429,11 @@ class TestLeaving:
                         for value in values:
                             await (outer if value == 1 else echo)(value)
                 except cl.MismatchError as error:
-                    seen.append(str(error).partition(": ")[2].partition(":")[0])
+                    seen.append(str(error).partition(":")[0])
                 seen.append(cassette.status().consumption)
             assert seen == [
                 "complete",
-                "1 of 3 recorded calls was never asked for",
+                "1 of 3 recorded calls was never asked for; it lies below a call that was replayed",
                 "1 call was never asked for",
                 "1 of 3 recorded calls was never asked for",
                 "1 call was never asked for",
@@ -769,3 +771,99 @@ class TestLateCalls:
                 await cassette.call(ask())
 
         play(scenario())
+
+    def test_a_handler_of_timeouts_works_in_replay_too(self, tmp_path: Path) -> None:
+        async def agent() -> str:
+            try:
+                return await asyncio.wait_for(slow(60), 0.02)
+            except TimeoutError:
+                return "too slow"
+
+        async def scenario() -> list[str]:
+            answers = [await asyncio.wait_for(agent(), 5)]
+            async with cl.record(tmp_path / "c"):
+                answers.append(await agent())
+            async with cl.replay(tmp_path / "c"):
+                answers.append(await agent())
+                with pytest.raises(cl.MismatchError):
+                    await slow(1)
+            async with cl.replay(tmp_path / "c"):
+                with pytest.raises(RecordedAbortError, match=r"^the call slow was recorded as aborted: ") as caught:
+                    await slow(60)
+            assert isinstance(caught.value, cl.AbortError)
+            assert isinstance(caught.value, TimeoutError)
+            assert (caught.value.code, caught.value.recorded_name) == ("ABORTED", "AbortError")
+            return answers
+
+        assert play(scenario()) == ["too slow"] * 3
+
+
+class TestRefusedCalls:
+    def test_they_are_counted_also_where_the_agent_goes_on(self, tmp_path: Path) -> None:
+        async def agent(value: Any) -> Any:
+            try:
+                return await echo(value)
+            except Exception:  # noqa: BLE001 - what agents do
+                return "fallback"
+
+        async def scenario() -> None:
+            async with cl.record(tmp_path / "c"):
+                await agent(1)
+            async with cl.replay(tmp_path / "c") as replaying:
+                assert await agent(2) == "fallback"
+                assert await agent(1) == 1
+                assert await agent(1) == "fallback"
+                status = replaying.status()
+            assert (status.refused, status.started, status.completed) == (2, 1, 1)
+            assert replaying.status().consumption == "complete"
+
+        play(scenario())
+
+
+class TestRedactedResults:
+    def test_a_recording_says_so_before_a_replay_does(self, tmp_path: Path) -> None:
+        async def scenario() -> None:
+            async with cl.record(tmp_path / "c") as recording:
+                await echo({"password": "hunter22"})
+                await echo("plain")
+            assert recording.status().redacted_results == 1
+            async with cl.record(tmp_path / "d", redact_secrets=False) as recording:
+                await echo({"password": "hunter22"})
+            assert recording.status().redacted_results == 0
+            with pytest.raises(cl.MismatchError) as caught:
+                cl.replay(tmp_path / "c").open()
+            for way_out in ("--allow-redacted", "allow_redacted_replay=True", "--no-redact", "redact_secrets=False"):
+                assert way_out in str(caught.value)
+
+        play(scenario())
+
+
+class TestFiles:
+    def test_a_file_that_is_there_or_is_not(self, tmp_path: Path) -> None:
+        (tmp_path / "there").write_bytes(b"")
+        with pytest.raises(FileExistsError) as there:
+            cl.record(tmp_path / "there").open()
+        with pytest.raises(FileNotFoundError) as missing:
+            cl.replay(tmp_path / "missing").open()
+        for error, number, name in ((there.value, errno.EEXIST, "there"), (missing.value, errno.ENOENT, "missing")):
+            assert isinstance(error, cl.FormatError)
+            assert (error.errno, error.filename) == (number, str(tmp_path / name))
+            assert str(error).startswith(f"{tmp_path / name}: there is ")
+            assert error.__cause__ is None
+            assert error.__suppress_context__
+        assert 'write_mode="truncate", "append" or "once"' in str(there.value)
+        assert current_cassette() is None
+
+    def test_the_traceback_is_about_the_users_line(self, tmp_path: Path) -> None:
+        (tmp_path / "there").write_bytes(b"")
+        program = (
+            "import asyncio, cassette_lab as cl\n"
+            "async def main():\n"
+            "    async with cl.record('there'):\n"
+            "        pass\n"
+            "asyncio.run(main())\n"
+        )
+        ran = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert ran.stderr.count("cassette_lab/") <= 2
+        assert "During handling" not in ran.stderr
+        assert "direct cause" not in ran.stderr

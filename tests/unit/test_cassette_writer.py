@@ -220,7 +220,7 @@ class TestModes:
         with pytest.raises(FormatError) as caught:
             CassetteWriter.open(path, header())
         assert caught.value.message == (
-            "there is such a file already; record with write mode append, truncate or once, or name another file"
+            'there is such a file already; record with write_mode="truncate", "append" or "once", or name another file'
         )
         assert path.read_bytes() == before
         assert not lock_of(path).exists()

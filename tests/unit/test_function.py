@@ -463,7 +463,7 @@ class TestCancellation:
                 with pytest.raises(TimeoutError):
                     await asyncio.wait_for(slow("waited"), 0.01)
             async with cl.replay(tmp_path / "c"):
-                with pytest.raises(cl.AbortError, match="slow was aborted"):
+                with pytest.raises(cl.AbortError, match="slow was recorded as aborted"):
                     await slow("task")
                 with pytest.raises(cl.AbortError):
                     await slow("waited")

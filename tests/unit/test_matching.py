@@ -276,3 +276,35 @@ def test_the_history_counts_for_an_inheriting_provider() -> None:
     matcher = Matcher(made.cassette())
     assert mismatch(matcher, ask(), parent("two")).reason == "parent-context-changed"
     assert matcher.match(ask(), parent("one")).sequence == 1
+
+
+def test_leftovers_below_a_replayed_call_name_the_way_out() -> None:
+    matcher = Matcher(nested_tape().cassette())
+    matcher.match(ask("a"), LIVE)
+    matcher.match(ask("d"), LIVE)
+    with pytest.raises(MismatchError) as caught:
+        matcher.assert_consumed()
+    assert str(caught.value).startswith(
+        "2 of 4 recorded calls were never asked for; all 2 lie below a call that was replayed: replay with nested='covered' "
+        "(--nested covered); they are root/a-"
+    )
+    unconsumed = caught.value.diagnostic
+    assert unconsumed.to_dict()["below"] == 2
+    assert unconsumed.explain()[-1] == (
+        "all 2 lie below a call that was replayed: replay with nested='covered' (--nested covered)"
+    )
+
+
+def test_other_leftovers_are_told_apart() -> None:
+    matcher = Matcher(nested_tape().cassette())
+    matcher.match(ask("a"), LIVE)
+    with pytest.raises(
+        MismatchError, match=r"^3 of 4 recorded calls were never asked for; 2 of them lie below a call"
+    ) as caught:
+        matcher.assert_consumed()
+    assert caught.value.diagnostic.explain()[-1].startswith("replay all of them")
+    covered = Matcher(nested_tape().cassette(), nested="covered")
+    covered.match(ask("a"), LIVE)
+    with pytest.raises(MismatchError, match=r"^1 of 4 recorded calls was never asked for: root/d-") as caught:
+        covered.assert_consumed()
+    assert caught.value.diagnostic.below == 0

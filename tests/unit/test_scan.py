@@ -162,6 +162,7 @@ def test_keys_that_differ_only_in_a_lone_surrogate_differ(tmp_path: Path) -> Non
 @pytest.mark.usefixtures("by_block")
 def test_a_line_deeper_than_any_recursion_and_longer_than_a_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blocks, "BLOCK_BYTES", 20_000)
+    monkeypatch.setattr(blocks, "_spare", [])
     deep: Any = []
     for _ in range(20_000):
         deep = [deep]

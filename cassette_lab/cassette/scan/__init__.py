@@ -112,10 +112,10 @@ def _unchanged(file: io.FileIO, path: str | Path) -> Iterator[int]:
 
 
 def _cuts(file: io.FileIO, start: int, stop: int) -> list[int]:
-    """``start``, ``stop`` and between them positions where lines begin, about a block apart."""
+    """``start``, ``stop`` and between them positions where lines begin, at most a block apart unless a line is long."""
     cuts = [start]
     while cuts[-1] + BLOCK_BYTES < stop:
-        at = cuts[-1] + BLOCK_BYTES
+        at = cuts[-1] + max(BLOCK_BYTES - _PIECE_BYTES, 1)
         file.seek(at)
         while (found := (piece := file.read(_PIECE_BYTES)).find(b"\n")) < 0 and piece:
             at += len(piece)

@@ -126,25 +126,36 @@ class Block:
 
 def read_blocks(file: io.FileIO, start: int, stop: int) -> Iterator[Block]:
     """The blocks of ``file`` from ``start``, where a line begins, to ``stop``, where one ends. Use each before the next."""
-    buffer = bytearray(min(BLOCK_BYTES, stop - start) + 1 + MARGIN_BYTES)
-    scratch = np.empty(len(buffer), np.bool_)
-    while start < stop:
-        file.seek(start)
-        got = _fill(file, buffer, min(len(buffer) - MARGIN_BYTES - 1, stop - start))
-        if not got:
-            raise DoubtError
-        size = buffer.rfind(b"\n", 0, got) + 1
-        if start + got == stop and size < got:
-            buffer[got] = _LF
-            size = got + 1
-        if not size:
-            if len(buffer) > LINE_LIMIT_BYTES:
+    buffer, scratch = _spare.pop() if _spare else _new_buffer(BLOCK_BYTES)
+    try:
+        while start < stop:
+            file.seek(start)
+            got = _fill(file, buffer, min(len(buffer) - MARGIN_BYTES - 1, stop - start))
+            if not got:
                 raise DoubtError
-            buffer = bytearray(2 * len(buffer))
-            scratch = np.empty(len(buffer), np.bool_)
-            continue
-        start += size
-        yield Block(buffer, size, scratch)
+            size = buffer.rfind(b"\n", 0, got) + 1
+            if start + got == stop and size < got:
+                buffer[got] = _LF
+                size = got + 1
+            if size:
+                start += size
+                yield Block(buffer, size, scratch)
+            elif len(buffer) > LINE_LIMIT_BYTES:
+                raise DoubtError
+            else:
+                buffer, scratch = _new_buffer(2 * len(buffer))
+    finally:
+        if not _spare and len(buffer) < 2 * BLOCK_BYTES:
+            _spare.append((buffer, scratch))
+
+
+_spare: list[tuple[bytearray, Mask]] = []
+"""A buffer for the next file: making one takes about as long as looking at one."""
+
+
+def _new_buffer(size: int) -> tuple[bytearray, Mask]:
+    buffer = bytearray(size + 1 + MARGIN_BYTES)
+    return buffer, np.empty(len(buffer), np.bool_)
 
 
 def _fill(file: io.FileIO, buffer: bytearray, size: int) -> int:

@@ -6,10 +6,10 @@ Python attributes are snake_case; ``to_json`` / ``from_json`` give the host's ca
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Final, Protocol, Self, runtime_checkable
+from typing import Any, Final, Literal, Protocol, Self, TypeAlias, get_args, runtime_checkable
 
 from cassette_lab.jsonio import JsonObject
 
@@ -300,4 +300,62 @@ class SubagentProviders(Protocol):
 
     def register(self, provider: SubagentProvider) -> Callable[[], None]:
         """Register under ``provider.name``; ``ConfigError`` if the name is taken. Returns the function that undoes it."""
+        ...
+
+
+StreamChunk: TypeAlias = JsonObject
+"""One piece of a model's answer as it arrives: a plain JSON object whose ``type`` is a ``ChunkType``.
+
+``block-start`` {index, blockType}; ``text-delta`` and ``reasoning-delta`` {index, text}; ``tool-call-delta`` {index, id,
+name?, argumentsDelta}; ``block-end`` {index, block}; ``usage`` {usage}; ``finish`` {reason, replayState?}, the last one.
+"""
+
+ChunkType: TypeAlias = Literal[
+    "block-start", "text-delta", "reasoning-delta", "tool-call-delta", "block-end", "usage", "finish"
+]
+CHUNK_TYPES: Final[frozenset[str]] = frozenset(get_args(ChunkType))
+
+
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+class ModelRequest:
+    """One call of a model. It is known by identity: two calls with the same content are two calls.
+
+    ``messages`` are the conversation as plain JSON, ``tools`` the tools offered, ``options`` what else the call sets
+    (``maxTokens``, ``temperature``, …). ``session_id`` says whose call it is (``None``: nobody's), ``signal`` cancels it.
+    """
+
+    messages: Sequence[JsonObject]
+    tools: Sequence[JsonObject] = ()
+    provider: str | None = None
+    model: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    session_id: str | None = None
+    signal: AbortSignal | None = None
+
+
+@runtime_checkable
+class ModelStream(Protocol):
+    """The chunks of one answer. Whoever reads it closes it (``contextlib.aclosing``)."""
+
+    def __aiter__(self) -> Self: ...
+
+    def __anext__(self) -> Awaitable[StreamChunk]:
+        """The next chunk. Raises ``AbortError`` once the request's signal is aborted, and what the model fails with."""
+        ...
+
+    def athrow(self, error: BaseException, /) -> Awaitable[StreamChunk]:
+        """Raise ``error`` where the stream stands."""
+        ...
+
+    def aclose(self) -> Awaitable[None]:
+        """End the stream and free what it holds. Idempotent."""
+        ...
+
+
+@runtime_checkable
+class LlmAdapter(Protocol):
+    """A model that streams."""
+
+    def stream(self, request: ModelRequest) -> ModelStream:
+        """Begin the call. Returns at once; the call counts from here on, not from its first chunk."""
         ...

@@ -278,6 +278,8 @@ def _closed_filter(tool_filter: Any) -> JsonObject:
 
 def _plain_text(text: str) -> str:
     """``text`` as JSON gives it back: no subclass (a member of an enumeration, say), no split surrogate pairs."""
+    if type(text) is str and text.isascii():
+        return text
     return join_pairs(text if type(text) is str else str.__str__(text))
 
 

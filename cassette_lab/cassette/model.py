@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any, Final, Literal, Self, TypeAlias
 
 from cassette_lab.contracts import Capabilities
@@ -141,18 +142,7 @@ class RequestMetadata:
 
     def to_json(self) -> JsonObject:
         """Members in the order of the original's diagnostics; absent ones left out."""
-        members: JsonObject = {
-            "label": self.label,
-            "promptBlocks": self.prompt_blocks,
-            "promptBytes": self.prompt_bytes,
-            "hasOutputSchema": self.has_output_schema,
-            "maxDepth": self.max_depth,
-            "childProvider": self.child_provider,
-            "childModel": self.child_model,
-            "toolFilter": self.tool_filter,
-            "hasPersona": self.has_persona,
-        }
-        return {name: value for name, value in members.items() if value is not None}
+        return metadata_members(_FACTS(self))
 
     @classmethod
     def from_json(cls, members: Mapping[str, Any]) -> Self:
@@ -328,6 +318,28 @@ class Interaction:
             members["hash"],
             line,
         )
+
+
+_FACTS: Final = attrgetter(*(field.name for field in fields(RequestMetadata)))
+
+
+def metadata_members(facts: tuple[Any, ...]) -> JsonObject:
+    """``RequestMetadata`` as a record writes it, from its values in field order; absent ones left out."""
+    blocks, size, schema, persona, label, provider, model, depth, tools = facts
+    members: JsonObject = {} if label is None else {"label": label}
+    members["promptBlocks"] = blocks
+    members["promptBytes"] = size
+    members["hasOutputSchema"] = schema
+    if depth is not None:
+        members["maxDepth"] = depth
+    if provider is not None:
+        members["childProvider"] = provider
+    if model is not None:
+        members["childModel"] = model
+    if tools is not None:
+        members["toolFilter"] = tools
+    members["hasPersona"] = persona
+    return members
 
 
 def timing_members(

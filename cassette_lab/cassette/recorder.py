@@ -12,13 +12,13 @@ import contextlib
 from dataclasses import replace
 
 from cassette_lab.cassette.identity import RequestIdentity, call_key
-from cassette_lab.cassette.model import RequestMetadata, StoredRequest, interaction_members
+from cassette_lab.cassette.model import RequestMetadata, StoredRequest, interaction_members, metadata_members
 from cassette_lab.cassette.progress import Progress
 from cassette_lab.cassette.recorded_run import RecordedRun
 from cassette_lab.cassette.redaction import Redactor
 from cassette_lab.cassette.runs import Run, Turns
 from cassette_lab.cassette.schema import SchemaError, check_request
-from cassette_lab.cassette.topology import TopologyTracker, label_text
+from cassette_lab.cassette.topology import TopologyTracker
 from cassette_lab.cassette.writer import CassetteWriter
 from cassette_lab.contracts import ROOT_PARENT, Capabilities, SubagentProviders, SubagentRequest
 from cassette_lab.errors import AbortError, ClosedError, FormatError, IdentityError, NoUpstreamError
@@ -176,7 +176,7 @@ class RecordingProvider:
         identity = RequestIdentity(request.to_json())
         stored = self._stored(identity)
         reservation = self._topology.reserve(identity, request.parent or ROOT_PARENT)
-        label = label_text(identity)
+        label: str | None = identity.label or None  # text or nothing: that has been checked
         if self._redact_labels and label is not None:
             label = self.redactor.text(label)[0]
             key = call_key(
@@ -186,7 +186,7 @@ class RecordingProvider:
                 reservation.request_fingerprint,
                 reservation.occurrence,
             )
-            reservation = replace(reservation, call_key=key)
+            reservation = reservation._replace(call_key=key)
         self._sequence += 1
         call = RecordedRun(self, self._sequence, reservation, stored, self.progress.start(label), request.signal)
         self._calls[self._sequence] = call
@@ -198,9 +198,11 @@ class RecordingProvider:
             value, redactions = self.redactor.request(identity.value)
             stored = StoredRequest(value=value, redactions=redactions).to_json()
         else:
-            metadata = identity.metadata
-            stored = StoredRequest(self._without_secrets(metadata) if self._redact_labels else metadata).to_json()
-            if metadata.max_depth is None:  # the one member of metadata that an identity does not check
+            metadata = metadata_members(identity.facts)
+            if self._redact_labels:
+                metadata = self._without_secrets(identity.metadata).to_json()
+            stored = {"storage": "metadata", "metadata": metadata}
+            if "maxDepth" not in metadata:  # the one member of metadata that an identity does not check
                 return stored
         try:
             check_request(stored)

@@ -8,8 +8,7 @@ Source: cassette format, Identity, Topology.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from cassette_lab.cassette.identity import RequestIdentity, call_key, parent_fingerprint, session_header
 from cassette_lab.contracts import ABSENT, ParentAgent
@@ -35,8 +34,7 @@ class Placed(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class CallIdentity:
+class CallIdentity(NamedTuple):
     """What a call is matched by: where its parent stands, what the parent is, what is asked."""
 
     parent_key: str
@@ -49,8 +47,7 @@ class CallIdentity:
         return (self.parent_key, self.parent_context_fingerprint, self.request.fingerprint)
 
 
-@dataclass(frozen=True, slots=True)
-class Reservation:
+class Reservation(NamedTuple):
     """The place of an admitted call. ``occurrence`` counts the calls of one group from 1."""
 
     call_key: str
@@ -126,7 +123,8 @@ class TopologyTracker:
         key = call_key(group[0], label, group[1], group[2], occurrence)
         reservation = Reservation(key, *group, occurrence)
         self._occurrences[group] = occurrence
-        self._remember(parent)
+        if not self._root_known:  # else whoever has a place is known already
+            self._remember(parent)
         return reservation
 
     def _remember(self, parent: ParentAgent) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Generator, Mapping
 from types import EllipsisType
 from typing import Any, Final
@@ -19,7 +18,7 @@ from cassette_lab.notebook.binding import CellBinding
 from cassette_lab.notebook.block import CellBlock, closed, finish_now, opened
 from cassette_lab.notebook.display import QuietLine, publish, sentence, short_path
 from cassette_lab.notebook.lines import MARKS
-from cassette_lab.notebook.options import TIME, VERBS, Command, UsageError, help_text, parse, split, verb_help
+from cassette_lab.notebook.options import TIME, Command, UsageError, help_asked, help_text, parse
 from cassette_lab.notebook.transform import BODY_VERBS, NAME, awaits, loop_is_running
 
 
@@ -40,7 +39,7 @@ class CassetteMagics(Magics):
     @line_cell_magic
     def cassette(self, line: str, cell: str | EllipsisType | None = None, local_ns: Mapping[str, Any] | None = None) -> Any:
         """Replaced by the help of the option table, below."""
-        asked = _help_asked(line)
+        asked = help_asked(line)
         if asked is not None:
             print(asked)  # noqa: T201 - an answer for a person
             return None
@@ -143,16 +142,6 @@ class Ending:
         if failure is not None and not self._awaited:
             text = sentence(failure) if isinstance(failure, CassetteLabError) else str(failure)
             publish(QuietLine("✕", [text]).bundle())
-
-
-def _help_asked(line: str) -> str | None:
-    """The help that ``line`` asks for with ``--help`` or ``-h``, if it does."""
-    with contextlib.suppress(UsageError):
-        words = split(line)
-        if "--help" in words or "-h" in words:
-            verb = next((VERBS[word] for word in words if word in VERBS), None)
-            return help_text() if verb is None else verb_help(verb)
-    return None
 
 
 _READING: Final[dict[str, Callable[[Command], Any]]] = {

@@ -199,6 +199,18 @@ def help_text() -> str:
     return "\n".join(lines)
 
 
+def help_asked(line: str) -> str | None:
+    """The help that ``line`` asks for with ``--help`` or ``-h``, if it does."""
+    try:
+        words = split(line)
+    except UsageError:
+        return None
+    if "--help" not in words and "-h" not in words:
+        return None
+    verb = next((VERBS[word] for word in words if word in VERBS), None)
+    return help_text() if verb is None else verb_help(verb)
+
+
 def verb_help(verb: Verb, *, shared: bool = True) -> str:
     """One verb with its options; without ``shared``, those that ``record`` lists already are only named."""
     lines = [f"%cassette {verb.usage}", f"    {verb.help}"]

@@ -28,6 +28,8 @@ from typing import Protocol
 from IPython.core.inputtransformer2 import cell_magic
 from IPython.core.interactiveshell import InteractiveShell
 
+from cassette_lab.notebook.options import help_asked
+
 NAME = "cassette"
 BODY_VERBS = ("record", "replay")
 TIMED = "--time"
@@ -54,8 +56,8 @@ class Habits(Protocol):
 class CellStep:
     """The input transformer: lines of a cell in, lines with the marker out.
 
-    Left alone are cells that IPython itself must see as they are: help (``%%cassette?``), an empty body (IPython says
-    so), verbs that take no body (the magic says so).
+    Left alone are cells that IPython itself must see as they are: help (``%%cassette?``, ``--help``: the magic prints it,
+    and nothing else is run), an empty body (IPython says so), verbs that take no body (the magic says so).
     """
 
     # While somebody still types, IPython must see the magic, so that Enter starts a new line of the body.
@@ -70,7 +72,8 @@ class CellStep:
         if head is None:
             return lines
         body = lines[head.body :]
-        if head.line.split(None, 1)[:1] not in [[verb] for verb in BODY_VERBS] or not "".join(body).strip():
+        takes_body = head.line.split(None, 1)[:1] in [[verb] for verb in BODY_VERBS] and help_asked(head.line) is None
+        if not takes_body or not "".join(body).strip():
             return lines[head.at :]
         call = f"get_ipython().run_cell_magic({NAME!r}, {head.line!r}, ...)"
         if self.shell.autoawait and loop_is_running() and not inside_a_cell():

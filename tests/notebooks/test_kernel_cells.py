@@ -328,3 +328,54 @@ def test_without_autoawait_plain_bodies_still_work(kernel: Kernel, file: str) ->
         kernel.run("%autoawait True")
     assert ran.result == "2"
     assert "recorded 0 calls" in one_line(ran)
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("record {file} --help", "--write-mode"),
+        ("record -h", "--write-mode"),
+        ("replay --help {file}", "--duplicates"),
+        ("--help", "%cassette diff FILE FILE"),
+        ("record {file} --pattern 'a b' --help", "--write-mode"),
+    ],
+)
+@pytest.mark.parametrize("body", ["print('run')", "await audit('a')\nprint('run')", "%%time\nprint('run')"])
+def test_help_above_a_cell_is_shown_and_nothing_is_run(kernel: Kernel, file: str, line: str, shown: str, body: str) -> None:
+    ran = kernel.run(f"%%cassette {line.format(file=file)}\n{body}")
+    assert ran.error == ""
+    assert shown in ran.stdout
+    assert "\nrun" not in ran.stdout
+    assert not (kernel.folder / file).exists()
+    assert "no cassette is active" in str(kernel.run("%cassette status").result)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "recrod {file}",
+        "record {file} --nope",
+        "record {file} --write-mode",
+        "record {file} --write-mode never",
+        "record {file} 'open",
+        "record {file} other",
+        "record {file} --timing recorded",
+        "record missing-dir\0/{file}",
+        "record {file} --upstream nobody",
+        "record {file} --pattern '('",
+        "replay {file}",
+        "replay {file} --speed 0",
+        "replay {file} --append",
+        "verify {file}",
+        "stop",
+    ],
+)
+@pytest.mark.parametrize("body", ["print('run')", "await audit('a')\nprint('run')"])
+def test_a_mistake_above_a_cell_is_one_sentence_and_nothing_is_run(kernel: Kernel, file: str, line: str, body: str) -> None:
+    ran = kernel.run(f"%%cassette {line.format(file=file)}\n{body}")
+    assert not ran.ok
+    assert ran.reply["ename"] in ("UsageError", "ConfigError", "FormatError", "MissingFileError", "NoUpstreamError")
+    assert len(ran.traceback.strip().splitlines()) <= 1
+    assert "run\n" not in ran.stdout
+    assert "no cassette is active" in str(kernel.run("%cassette status").result)

@@ -89,3 +89,4 @@ def _work(task: dict[str, Any], table: io.BufferedWriter) -> dict[str, Any]:
 if __name__ == "__main__":
     do_without_pandas()
     main(int(sys.argv[1]))
+    os._exit(0)  # at once: the first process waits for this one before it ends

@@ -26,8 +26,9 @@ from cassette_lab.cassette.install import CassetteHandle, open_cassette
 from cassette_lab.cassette.player import ReplayProvider
 from cassette_lab.cassette.progress import Progress
 from cassette_lab.cassette.recorder import NotAdmittedError, RecordingProvider
+from cassette_lab.cassette.runs import ABORTED
 from cassette_lab.contracts import ROOT_PARENT, AbortController, SubagentRequest, SubagentResult
-from cassette_lab.errors import CassetteLabError, ClosedError, ConfigError
+from cassette_lab.errors import CassetteLabError, ClosedError, ConfigError, RecordedAbortError
 from cassette_lab.host.current import SLOT, bind, release
 from cassette_lab.host.driving import drive
 from cassette_lab.host.registry import REGISTRY, SubagentRegistry
@@ -38,6 +39,9 @@ from cassette_lab.words import plural, was
 SETTLE_TIMEOUT_S: Final = 60.0
 ABORT_GRACE_S: Final = 2.0
 """How long stopped calls may take to end before they are recorded as aborted as they are."""
+
+STOPPED_AGAIN_S: Final = 0.05
+"""How long a replayed call that was recorded as aborted waits for whoever stopped it then (a sibling that fails, a race)."""
 
 _HAND_OVER_S: Final = 10.0
 _BEGINNINGS: Final = 3
@@ -261,9 +265,16 @@ class ActiveCassette:
         leave = bind(self, parent=None)  # what the run starts keeps to this cassette
         try:
             result = await drive(self.handle.provider, request, self._controllers)
+        except RecordedAbortError:
+            await asyncio.sleep(STOPPED_AGAIN_S)
+            raise
         finally:
             leave()
-        return result if self.mode == "replay" else _as_replayed(result)
+        if self.mode == "record":
+            return _as_replayed(result)
+        if result.stop_reason == ABORTED and self.accepts_calls:
+            await asyncio.sleep(STOPPED_AGAIN_S)
+        return result
 
     def _pulse(self, loop: asyncio.AbstractEventLoop) -> None:
         """While calls run, wake the loop now and then: a kernel's interrupt is only noticed by a loop that wakes."""

@@ -867,3 +867,47 @@ class TestFiles:
         assert ran.stderr.count("cassette_lab/") <= 2
         assert "During handling" not in ran.stderr
         assert "direct cause" not in ran.stderr
+
+
+class TestCallsThatWereStopped:
+    """Who stopped a call when it was recorded stops it in the replay too, before it ends by itself."""
+
+    def test_by_a_sibling_that_failed(self, tmp_path: Path) -> None:
+        @cl.subagent
+        async def failing() -> str:
+            raise KeyError("x")
+
+        async def agent() -> list[type]:
+            with pytest.raises(ExceptionGroup) as caught:
+                async with asyncio.TaskGroup() as group:
+                    group.create_task(slow(60))
+                    group.create_task(failing())
+            return [KeyError if isinstance(error, KeyError) else type(error) for error in caught.value.exceptions]
+
+        async def scenario() -> list[list[type]]:
+            answers = [await agent()]
+            async with cl.record(tmp_path / "c"):
+                answers.append(await agent())
+            async with cl.replay(tmp_path / "c"):
+                answers.append(await agent())
+            return answers
+
+        assert play(scenario()) == [[KeyError]] * 3
+
+    def test_by_the_first_of_a_race(self, tmp_path: Path) -> None:
+        async def agent() -> int:
+            tasks = [asyncio.create_task(call) for call in (echo("quick"), slow(60), slow(61))]
+            done, late = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in late:
+                task.cancel()
+            await asyncio.wait(late)
+            return len(done)
+
+        async def scenario() -> list[int]:
+            answers = []
+            for cassette in (cl.record(tmp_path / "c"), cl.replay(tmp_path / "c")):
+                async with cassette:
+                    answers.append(await agent())
+            return answers
+
+        assert play(scenario()) == [1, 1]

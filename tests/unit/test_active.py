@@ -877,11 +877,14 @@ class TestCallsThatWereStopped:
         async def failing() -> str:
             raise KeyError("x")
 
+        async def group() -> None:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(slow(60))
+                tasks.create_task(failing())
+
         async def agent() -> list[type]:
             with pytest.raises(ExceptionGroup) as caught:
-                async with asyncio.TaskGroup() as group:
-                    group.create_task(slow(60))
-                    group.create_task(failing())
+                await group()
             return [KeyError if isinstance(error, KeyError) else type(error) for error in caught.value.exceptions]
 
         async def scenario() -> list[list[type]]:

@@ -112,7 +112,7 @@ def _merged(ones: _Rows, others: _Rows) -> _Rows:
     place = np.argsort(order)[len(ones.lines) :].tolist()
     return _Rows(
         lines[order],
-        pa.concat_batches([ones.batch, others.batch]).take(pa.array(order)),
+        pa.Table.from_batches([ones.batch, others.batch]).take(pa.array(order)).combine_chunks().to_batches()[0],
         np.concatenate([ones.hashes, others.hashes])[order],
         np.concatenate([ones.previous_hashes, others.previous_hashes])[order],
         {name: {place[row]: value for row, value in values.items()} for name, values in others.raw_texts.items()},

@@ -7,14 +7,12 @@ Source: cassette format, Matching and diagnosis.
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, fields
-from operator import attrgetter, ne
+from operator import attrgetter
 from typing import Any, Final, Literal, TypeAlias
 
-from cassette_lab.cassette.identity import REQUEST_MEMBERS, metadata_facts
-from cassette_lab.cassette.model import Interaction, RequestMetadata
+from cassette_lab.cassette.model import RequestMetadata
 from cassette_lab.cassette.topology import CallIdentity
 from cassette_lab.contracts import ABSENT
 from cassette_lab.jsonio import JsonObject, canonical
@@ -34,8 +32,14 @@ METADATA_FIELDS: Final = (
 )  # fmt: skip
 """What ``RequestMetadata`` holds, in field order, by the names in the file."""
 
-_FACTS: Final[Callable[[RequestMetadata], tuple[Any, ...]]] = attrgetter(*(field.name for field in fields(RequestMetadata)))
-_LABEL: Final = METADATA_FIELDS.index("label")
+CONTENT_FIELDS: Final = ("promptBlocks", "promptBytes", "prompt", "request")
+"""Fields of identity that say less than the names of the arguments in the prompt do."""
+
+metadata_of: Final[Callable[[RequestMetadata], tuple[Any, ...]]] = attrgetter(
+    *(field.name for field in fields(RequestMetadata))
+)
+"""The values of ``METADATA_FIELDS``."""
+
 _SHOWN_CANDIDATES: Final = 3
 _SHOWN_TEXT: Final = 60
 
@@ -46,6 +50,8 @@ class Candidate:
 
     Beside the metadata fields these are ``parentKey``, ``parentContext`` and, where the stored request shows it, the
     member (``prompt``, ``agentOptions``, …); ``request`` where the contents differ and the file cannot show in what.
+    ``arguments`` names the arguments that differ, where both are calls of an ``@subagent`` of this label and the file
+    shows them; ``hidden`` says that they differ but the file keeps metadata only.
     """
 
     sequence: int
@@ -57,6 +63,22 @@ class Candidate:
     metadata: RequestMetadata
     consumed: bool
     differing: tuple[str, ...] = ()
+    arguments: tuple[str, ...] = ()
+    hidden: bool = False
+
+    def difference(self) -> str:
+        """What differs, in words: ``argument model differs``, ``same size, other content``; empty where nothing does."""
+        named = self.named_arguments()
+        known = [name for name in self.differing if not (named and name in CONTENT_FIELDS)]
+        things = [*named, *(_WORDS.get(name, name) for name in known if name not in _UNSEEN_FIELDS)]
+        one = len(things) == 1 and not things[0].startswith(("arguments ", "agent options"))
+        parts = [f"{', '.join(things)} {'differs' if one else 'differ'}"] if things else []
+        return "; ".join(parts if _UNSEEN_FIELDS.isdisjoint(known) else [*parts, _SAME_SIZE])
+
+    def named_arguments(self) -> list[str]:
+        """``arguments`` as one thing, in words; none for none."""
+        names = ", ".join(map(show, self.arguments))
+        return [f"{'arguments' if self.arguments[1:] else 'argument'} {names}"] if names else []
 
     def to_json(self) -> JsonObject:
         """The original's members."""
@@ -78,7 +100,7 @@ class Diagnosis:
 
     ``status`` is ``match`` (then ``candidate`` is the call) or ``mismatch`` (then ``reason`` says why). ``candidates``
     are the recorded calls that come near, by sequence; at most ``CANDIDATES_KEPT`` of ``total_candidates``: those with
-    the fewest differing fields, then those with the same label, then those recorded nearest to where the replay stands.
+    the same label, then those with the fewest differing fields, then those recorded nearest to where the replay stands.
     """
 
     status: Literal["match", "mismatch"]
@@ -106,43 +128,57 @@ class Diagnosis:
         return document
 
     def to_dict(self) -> JsonObject:
-        """``to_json`` and what it has no members for: ``totalCandidates``, and ``differing`` in each candidate."""
+        """``to_json`` and what it has no members for: ``totalCandidates``; ``differing``, ``arguments`` in candidates."""
         document = self.to_json()
         if self.candidate is None:
             document["totalCandidates"] = self.total_candidates
             for members, candidate in zip(document["candidates"], self.candidates, strict=True):
                 members["differing"] = list(candidate.differing)
+                if candidate.arguments:
+                    members["arguments"] = list(candidate.arguments)
         return document
 
     def nearest(self) -> list[Candidate]:
-        """The candidates with the fewest differing fields first, calls not yet used before used ones."""
+        """The candidates of the same label, else all of them: the fewest differing fields first, used calls last."""
         label = self.actual.request.metadata.label
-        return sorted(
-            self.candidates,
-            key=lambda candidate: (len(candidate.differing), candidate.metadata.label != label, candidate.consumed),
-        )
+        same = [candidate for candidate in self.candidates if candidate.metadata.label == label]
+        return sorted(same or self.candidates, key=_farness)
 
     def sentence(self) -> str:
-        """The diagnosis in one sentence."""
+        """The diagnosis in one sentence: the reason first, for where only a beginning is shown."""
         if self.reason is None:
             return f"{self._asked()} matches {self._named(self.candidate)}"
-        sentence = f"no recorded call answers {self._asked()}: {_REASONS[self.reason]}"
-        nearest = self.nearest()[:1]
-        if nearest and self.reason != "group-exhausted":
-            sentence += f"; nearest is {self._named(nearest[0])}, which differs in {', '.join(nearest[0].differing)}"
-        return sentence
+        nearest = None if self.reason == "group-exhausted" else next(iter(self.nearest()), None)
+        if nearest is None:
+            return f"{self._why()}: asked {self._asked()}"
+        parts = [f"{self._why()}: {nearest.difference()}", f"asked {self._asked()}, nearest {self._named(nearest)}"]
+        return "; ".join([*parts, *self._tip()])
 
     def explain(self) -> list[str]:
         """Lines for a person: what was asked, why nothing matches, the nearest recorded calls, the next step."""
         if self.reason is None:
             return [self.sentence()]
-        lines = [f"asked: {self._asked()}, {_sizes(self.actual.request.metadata)}", f"why: {_REASONS[self.reason]}"]
+        lines = [f"asked: {self._asked()}, {_sizes(self.actual.request.metadata)}", f"why: {self._why()}"]
         nearest = self.nearest()[:_SHOWN_CANDIDATES]
         lines += [f"near: {self._beside(candidate)}" for candidate in nearest]
         if self.total_candidates > len(nearest):
-            lines.append(f"near: {plural(self.total_candidates - len(nearest), 'more recorded call')}")
+            lines.append(f"near: {plural(self.total_candidates - len(nearest), 'other recorded call')}")
         lines.append(f"next: {_NEXT_STEPS[self.reason]}")
-        return lines
+        return [*lines, *(f"tip: {tip}" for tip in self._tip())]
+
+    def _why(self) -> str:
+        if self.reason is None:
+            return ""
+        label = self.actual.request.metadata.label
+        same = any(candidate.metadata.label == label for candidate in self.candidates)
+        return _REASONS[self.reason] + (_SAME_LABEL if same else _OTHER_LABELS).get(self.reason, "")
+
+    def _tip(self) -> list[str]:
+        """How to see more, where the file does not show in what the nearest call differs."""
+        nearest = self.nearest()[:1]
+        if not nearest or not nearest[0].hidden:
+            return []
+        return ['record with request_storage="full" (--request-storage full) to see which argument differs']
 
     def _asked(self) -> str:
         label = self.actual.request.label
@@ -155,25 +191,38 @@ class Diagnosis:
     def _beside(self, candidate: Candidate) -> str:
         """One recorded call, with both values of each differing field that metadata shows."""
         live = dict(zip(METADATA_FIELDS, self.actual.request.facts, strict=True))
-        recorded = dict(zip(METADATA_FIELDS, _FACTS(candidate.metadata), strict=True))
-        parts = []
+        recorded = dict(zip(METADATA_FIELDS, metadata_of(candidate.metadata), strict=True))
+        parts = candidate.named_arguments()
         for name in candidate.differing:
             if name in live:
-                parts.append(f"{name} {_shown(recorded[name])} recorded, {_shown(live[name])} now")
+                parts.append(f"{_WORDS.get(name, name)} {_shown(recorded[name])} recorded, {_shown(live[name])} now")
             elif name == "parentKey":
-                parts.append(f"parentKey {_shown(candidate.parent_key)} recorded")
-            else:
-                parts.append(_BLIND_DIFFERENCES.get(name, name))
+                parts.append(f"parent {_shown(candidate.parent_key)} recorded")
+            elif name not in _UNSEEN_FIELDS:
+                parts.append(_WORDS.get(name, name))
+            elif not candidate.arguments:
+                parts.append(_SAME_SIZE)
         used = " (used already)" if candidate.consumed else ""
         return f"{self._named(candidate)}{used}: {'; '.join(parts) if parts else 'the same call'}"
 
 
 _REASONS: Final[dict[Reason, str]] = {
-    "group-exhausted": "it is recorded, but every recorded occurrence is used up",
+    "group-exhausted": "this call is recorded, but every recorded occurrence is used up",
     "parent-not-found": "the cassette has no calls of this parent",
     "parent-context-changed": "the same request is recorded, but its parent is not what it was then",
-    "request-changed": "calls of this parent are recorded, but not this request",
-    "parent-and-request-changed": "calls of this parent key are recorded, but neither this request nor a parent like this one",
+    "request-changed": "nothing recorded for this request",
+    "parent-and-request-changed": "nothing recorded for this request, nor for a parent like this one",
+}
+
+_SAME_LABEL: Final[dict[Reason, str]] = {
+    "parent-not-found": "; a call with the same label was recorded elsewhere",
+    "request-changed": "; a call with the same label was recorded",
+    "parent-and-request-changed": "; a call with the same label was recorded",
+}
+
+_OTHER_LABELS: Final[dict[Reason, str]] = {
+    "request-changed": "; calls with other labels were recorded",
+    "parent-and-request-changed": "; calls with other labels were recorded",
 }
 
 _RECORD_AGAIN: Final = "record the run again (%%cassette record FILE --write-mode truncate, write_mode='truncate')"
@@ -186,134 +235,29 @@ _NEXT_STEPS: Final[dict[Reason, str]] = {
     "parent-and-request-changed": f"check that this cassette belongs to this program, or {_RECORD_AGAIN}",
 }
 
-_BLIND_DIFFERENCES: Final = {
+_UNSEEN_FIELDS: Final = frozenset({"prompt", "request"})
+"""Fields that differ in what a diagnosis does not show: sizes and the like are equal."""
+
+_SAME_SIZE: Final = "same size, other content"
+
+_WORDS: Final = {
     "parentContext": "the parent's options, session or history",
-    "request": "contents of the request (same sizes; the cassette does not keep them)",
+    "parentKey": "parent",
+    "promptBytes": "prompt length",
+    "promptBlocks": "number of prompt blocks",
+    "agentOptions": "agent options",
+    "childProvider": "provider",
+    "childModel": "model",
+    "hasOutputSchema": "output schema",
+    "outputSchema": "output schema",
+    "hasPersona": "persona",
+    "maxDepth": "maximum depth",
+    "toolFilter": "tool filter",
 }
 
 
-def diagnose(
-    actual: CallIdentity,
-    interactions: Sequence[Interaction],
-    *,
-    consumed: Collection[int],
-    waiting: Sequence[Interaction] = (),
-) -> Diagnosis:
-    """Diagnose one live call against all recorded ones.
-
-    ``consumed`` are sequences already used; ``waiting`` the unused calls of the exact group, the next one last.
-    Linear in the recorded calls, with a few of them held at a time.
-    """
-    if waiting:
-        return Diagnosis("match", actual, candidate=_candidate(waiting[-1], actual, consumed), total_candidates=1)
-    reason = _reason(actual, interactions)
-    near = _TESTS[reason](actual)
-    total = sum(1 for interaction in interactions if near(interaction))
-    kept: Iterable[Interaction] = (interaction for interaction in interactions if near(interaction))
-    if total > CANDIDATES_KEPT:
-        kept = heapq.nsmallest(CANDIDATES_KEPT, kept, key=_distance(actual, len(consumed) + 1))
-    candidates = (_candidate(interaction, actual, consumed) for interaction in sorted(kept, key=attrgetter("sequence")))
-    return Diagnosis("mismatch", actual, reason, candidates=tuple(candidates), total_candidates=total)
-
-
-def _reason(actual: CallIdentity, interactions: Sequence[Interaction]) -> Reason:
-    """The first reason that holds, in the format's order."""
-    known = same_request = same_context = False
-    for interaction in interactions:
-        if interaction.parent_key != actual.parent_key:
-            continue
-        known = True
-        request = interaction.request_fingerprint == actual.request.fingerprint
-        context = interaction.parent_context_fingerprint == actual.parent_context_fingerprint
-        if request and context:
-            return "group-exhausted"
-        same_request = same_request or request
-        same_context = same_context or context
-    if not known:
-        return "parent-not-found"
-    if same_request:
-        return "parent-context-changed"
-    return "request-changed" if same_context else "parent-and-request-changed"
-
-
-_Test: TypeAlias = Callable[[Interaction], bool]
-
-_TESTS: Final[dict[Reason, Callable[[CallIdentity], _Test]]] = {
-    "group-exhausted": lambda actual: lambda call: call.group == actual.group,
-    "parent-not-found": lambda _: lambda _: True,
-    "parent-context-changed": lambda actual: (
-        lambda call: call.parent_key == actual.parent_key and call.request_fingerprint == actual.request.fingerprint
-    ),
-    "request-changed": lambda actual: (
-        lambda call: (
-            call.parent_key == actual.parent_key and call.parent_context_fingerprint == actual.parent_context_fingerprint
-        )
-    ),
-    "parent-and-request-changed": lambda actual: lambda call: call.parent_key == actual.parent_key,
-}
-"""Which recorded calls are candidates, for each reason."""
-
-
-def _distance(actual: CallIdentity, place: int) -> Callable[[Interaction], tuple[int, bool, int]]:
-    """Sort key of nearness: differing fields, another label, distance of the sequence from ``place``."""
-    live = actual.request.facts
-    parent_key, context, fingerprint = actual.group
-
-    def distance(call: Interaction) -> tuple[int, bool, int]:
-        stored = _stored_facts(call)
-        differing = sum(map(ne, stored, live))
-        if differing == 0 and call.request_fingerprint != fingerprint:
-            differing = 1
-        differing += (call.parent_key != parent_key) + (call.parent_context_fingerprint != context)
-        return differing, stored[_LABEL] != live[_LABEL], abs(call.sequence - place)
-
-    return distance
-
-
-def _candidate(call: Interaction, actual: CallIdentity, consumed: Collection[int]) -> Candidate:
-    metadata = RequestMetadata(*_stored_facts(call))
-    return Candidate(
-        call.sequence,
-        call.call_key,
-        call.parent_key,
-        call.parent_context_fingerprint,
-        call.request_fingerprint,
-        call.occurrence,
-        metadata,
-        call.sequence in consumed,
-        tuple(_differing(call, metadata, actual)),
-    )
-
-
-def _stored_facts(call: Interaction) -> tuple[Any, ...]:
-    stored = call.request
-    return _FACTS(stored.metadata) if stored.metadata is not None else metadata_facts(stored.value or {})
-
-
-def _differing(call: Interaction, metadata: RequestMetadata, actual: CallIdentity) -> list[str]:
-    names = []
-    if call.parent_key != actual.parent_key:
-        names.append("parentKey")
-    if call.parent_context_fingerprint != actual.parent_context_fingerprint:
-        names.append("parentContext")
-    if call.request_fingerprint == actual.request.fingerprint:
-        return names
-    live = actual.request.facts
-    visible = [name for name, a, b in zip(METADATA_FIELDS, _FACTS(metadata), live, strict=True) if a != b]
-    return names + (visible or _differing_members(call, actual) or ["request"])
-
-
-def _differing_members(call: Interaction, actual: CallIdentity) -> list[str]:
-    """The members of the request that differ, where the file holds the request as it was."""
-    stored = call.request
-    if stored.value is None or stored.redactions:
-        return []
-    live = actual.request.value
-    return [
-        name
-        for name in REQUEST_MEMBERS
-        if (name in live) != (name in stored.value) or (name in live and canonical(live[name]) != canonical(stored.value[name]))
-    ]
+def _farness(candidate: Candidate) -> tuple[int, int, bool]:
+    return len(candidate.differing), len(candidate.arguments), candidate.consumed
 
 
 def _sizes(metadata: RequestMetadata) -> str:

@@ -12,9 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
-from cassette_lab.cassette.diagnosis import CANDIDATES_KEPT, Diagnosis, diagnose
+from cassette_lab.cassette.diagnosis import CANDIDATES_KEPT, Diagnosis
 from cassette_lab.cassette.identity import RequestIdentity
 from cassette_lab.cassette.model import Cassette, Interaction
+from cassette_lab.cassette.nearest import diagnose
 from cassette_lab.cassette.topology import CallIdentity, Group, TopologyTracker
 from cassette_lab.contracts import ParentAgent
 from cassette_lab.errors import AmbiguityError, ConfigError, MismatchError

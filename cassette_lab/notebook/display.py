@@ -17,6 +17,7 @@ from cassette_lab.cassette.diagnosis import Candidate, Diagnosis
 from cassette_lab.cassette.model import RequestMetadata
 from cassette_lab.errors import CassetteLabError, MismatchError
 from cassette_lab.jsonio.text import show
+from cassette_lab.words import plural
 
 Bundle = dict[str, str]
 """A display by MIME type."""
@@ -136,7 +137,9 @@ def sentence(error: CassetteLabError) -> str:
     place = "" if error.path is None else short_path(error.path)
     if error.line is not None:
         place += f", line {error.line}"
-    return show(f"{place}: {error.message}" if place else error.message)
+    if not place:
+        return show(error.message)
+    return show(f"{error.message} (in {place})" if isinstance(error, MismatchError) else f"{place}: {error.message}")
 
 
 def short_path(path: str | Path) -> str:
@@ -166,16 +169,18 @@ def _comparison(diagnosis: Diagnosis) -> str:
     """The live call and its nearest recorded ones, one row each, with marks where they differ."""
     asked = diagnosis.actual.request.metadata
     nearest = diagnosis.nearest()[:_NEAREST]
-    rows = [["", "label", "parent", *_MEMBERS, "differs in"]]
+    rows = [["", "label", "parent", *_MEMBERS, "difference"]]
     rows.append(["<b>asked</b>", _text(asked.label), _text(diagnosis.actual.parent_key), *_members(asked), ""])
     rows += [_row(candidate) for candidate in nearest]
     columns = [column for column in zip(*rows, strict=True) if set(column[1:]) != {_NONE}]
     head, *body = zip(*columns, strict=True)
     told = {name: line for name, _, line in (each.partition(": ") for each in diagnosis.explain())}
     more = diagnosis.total_candidates - len(nearest)
-    note = f'<div style="color:{MUTED}">and {more:,} more recorded calls like these</div>' if more > 0 else ""
+    note = f'<div style="color:{MUTED}">and {plural(more, "other recorded call")}</div>' if more > 0 else ""
     why = f"<b>No recorded call answers this one</b>: {escape(show(told.get('why', '')))}"
-    following = f'<span style="color:{MUTED}">next:</span> {escape(show(told.get("next", "")))}'
+    following = "<br>".join(
+        f'<span style="color:{MUTED}">{name}:</span> {escape(show(told[name]))}' for name in ("next", "tip") if name in told
+    )
     return f'<div style="{_FONT};color:{INK}">{why}{table(head, body)}{note}{following}</div>'
 
 
@@ -210,20 +215,7 @@ def _row(candidate: Candidate) -> list[str]:
     cells = [f"#{candidate.sequence}{used}", _text(metadata.label), _text(candidate.parent_key), *_members(metadata)]
     for column in {_COLUMNS[name] for name in candidate.differing if name in _COLUMNS}:
         cells[column] = f'<b style="color:{RED}">≠ {cells[column]}</b>'
-    return [*cells, escape(", ".join(_WORDS.get(name, name) for name in candidate.differing)) or "nothing"]
-
-
-_WORDS: Final = {
-    "request": "contents of the same size",
-    "parentContext": "the parent's options, session or history",
-    "parentKey": "parent",
-    "promptBytes": "prompt length",
-    "promptBlocks": "number of prompt blocks",
-    "childProvider": "provider",
-    "childModel": "model",
-    "hasOutputSchema": "output schema",
-    "hasPersona": "persona",
-}
+    return [*cells, escape(show(candidate.difference())) or "nothing"]
 
 
 def _text(text: str | None) -> str:

@@ -93,7 +93,7 @@ def test_a_mismatch_shows_why_where_and_what_next(runs: Kernel, body: str) -> No
     ran = runs.run(f"%%cassette replay runs/one.jsonl\n\n{body}")
     assert ran.reply["ename"] == "MismatchError"
     shown = ran.displays[-1]
-    assert "why: calls of this parent are recorded, but not this request" in shown["text/plain"]
+    assert "why: nothing recorded for this request; a call with the same label was recorded" in shown["text/plain"]
     assert "next: " in shown["text/plain"]
     assert "≠" in shown["text/html"]
     head, *places = ran.traceback.splitlines()
@@ -108,7 +108,7 @@ def test_mismatches_in_a_task_group_are_explained_beside_its_traceback(runs: Ker
         "%%cassette replay runs/one.jsonl\nasync with asyncio.TaskGroup() as group:\n    group.create_task(audit('other'))"
     )
     assert ran.reply["ename"] == "ExceptionGroup"
-    assert any("why: calls of this parent" in data["text/plain"] for data in ran.displays)
+    assert any("why: nothing recorded for this request" in data["text/plain"] for data in ran.displays)
 
 
 def test_a_mismatch_that_is_caught_is_quiet(runs: Kernel) -> None:

@@ -84,7 +84,7 @@ def test_recording_and_replaying_say_what_they_did(executed: Any) -> None:
 def test_a_changed_prompt_is_explained(executed: Any) -> None:
     explained = text(executed, "change")
     assert 'asked: the call "audit-api" of root' in explained
-    assert "why: calls of this parent are recorded, but not this request" in explained
+    assert "why: nothing recorded for this request; a call with the same label was recorded" in explained
     assert "near: #1 root/audit-api-" in explained
     assert "next: " in explained
 

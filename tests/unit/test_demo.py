@@ -53,7 +53,7 @@ def test_the_demo_records_replays_explains_compares_and_reports(demo: Demo) -> N
         "   audit-docs   The guide still names v1; the upgrade page … (cut off: max-tokens)",
         "   questions to the model: 0",
         "   3 of 3 answers are what the live run gave",
-        "   why: calls of this parent are recorded, but not this request",
+        "   why: nothing recorded for this request; a call with the same label was recorded",
         "   different: 1 outcome changed",
         "   cassette-lab diff out/first.cassette.jsonl out/second.cassette.jsonl",
     ):

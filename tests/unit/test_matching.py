@@ -8,6 +8,7 @@ from cassette_lab.cassette.diagnosis import CANDIDATES_KEPT, Diagnosis
 from cassette_lab.cassette.matching import Matcher, Unconsumed
 from cassette_lab.contracts import ParentAgent
 from cassette_lab.errors import AmbiguityError, ConfigError, IdentityError, MismatchError
+from cassette_lab.jsonio import canonical
 from tests.unit.calls import ROOT, Tape, ask, failure, result
 
 LIVE = ParentAgent(id="another process")
@@ -193,11 +194,88 @@ def test_people_read_what_was_asked_why_what_is_near_and_what_to_do() -> None:
     matcher.match(ask("docs"), LIVE)
     lines = mismatch(matcher, ask("audit", "look at it twice")).explain()
     assert lines[0] == 'asked: the call "audit" of root, 1 prompt block of 43 bytes'
-    assert lines[1] == "why: calls of this parent are recorded, but not this request"
-    assert lines[2].endswith(": promptBytes 37 recorded, 43 now")
-    assert "(used already): promptBytes 37 recorded, 43 now; label" in lines[3]
+    assert lines[1] == "why: nothing recorded for this request; a call with the same label was recorded"
+    assert lines[2].endswith(": prompt length 37 recorded, 43 now")
+    assert lines[3] == "near: 1 other recorded call"
     assert lines[-1].startswith("next: ")
     assert "--write-mode truncate" in lines[-1]
+
+
+def arguments_of(**values: Any) -> dict[str, Any]:
+    """The request of a call of an ``@subagent`` with these arguments."""
+    return ask("audit", canonical(values).decode())
+
+
+@pytest.mark.parametrize(
+    ("asked", "arguments", "difference"),
+    [
+        ({"path": "x", "model": "b"}, ("model",), "argument model differs"),
+        ({"path": "x", "model": "longer"}, ("model",), "argument model differs"),
+        ({"path": "y", "model": "b"}, ("model", "path"), "arguments model, path differ"),
+        ({"path": "x", "model": "a", "secret": "hunter2"}, ("secret",), "argument secret differs"),
+        ({"path": "x"}, ("model",), "argument model differs"),
+    ],
+)
+def test_arguments_that_differ_are_named_without_their_values(
+    asked: dict[str, Any], arguments: tuple[str, ...], difference: str
+) -> None:
+    made = Tape(full=True)
+    made.add(arguments_of(path="x", model="a"))
+    made.add(ask("docs", canonical(asked).decode()))
+    diagnosis = mismatch(Matcher(made.cassette()), arguments_of(**asked))
+    (nearest,) = diagnosis.nearest()
+    assert (nearest.arguments, nearest.difference()) == (arguments, difference)
+    assert diagnosis.sentence().startswith(
+        f"nothing recorded for this request; a call with the same label was recorded: {difference}; "
+    )
+    assert diagnosis.to_dict()["candidates"][0]["arguments"] == list(arguments)
+    assert "arguments" not in diagnosis.to_json()["candidates"][0]
+    told = "\n".join([*diagnosis.explain(), diagnosis.sentence(), str(diagnosis.to_dict())])
+    assert "hunter2" not in told
+    assert "request_storage" not in told
+
+
+def test_where_the_file_keeps_no_arguments_the_way_to_see_them_is_told() -> None:
+    made = Tape()
+    made.add(arguments_of(path="x", model="a"))
+    matcher = Matcher(made.cassette())
+    tip = 'record with request_storage="full" (--request-storage full) to see which argument differs'
+    for asked, difference in (("b", "same size, other content"), ("longer", "prompt length differs")):
+        diagnosis = mismatch(matcher, arguments_of(path="x", model=asked))
+        assert diagnosis.nearest()[0].difference() == difference
+        assert diagnosis.sentence().endswith(f"; {tip}")
+        assert diagnosis.explain()[-1] == f"tip: {tip}"
+    assert "tip" not in str(mismatch(matcher, ask("docs", "x")).explain())
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    ["not JSON", "[1]", '{"b":1,"a":2}', '{"path": "x"}', "{", '{"a":-0}', '{"path":"x","model":"redacted"}'],
+)
+def test_other_prompts_have_no_arguments(prompt: str) -> None:
+    made = Tape(full=True)
+    made.add(ask("audit", prompt), redactions=int("redacted" in prompt))
+    (nearest,) = mismatch(Matcher(made.cassette()), arguments_of(path="x", model="a")).nearest()
+    assert nearest.arguments == ()
+    made = Tape(full=True)
+    made.add(arguments_of(path="x", model="a"))
+    if "redacted" not in prompt:
+        (nearest,) = mismatch(Matcher(made.cassette()), ask("audit", prompt)).nearest()
+        assert (nearest.arguments, nearest.hidden) == ((), False)
+
+
+def test_differences_in_words() -> None:
+    made = Tape(full=True)
+    made.add(ask("a", agentOptions={"temperature": 0.1}, outputSchema={"x": 1}))
+    made.add(ask("b", persona="p"))
+    matcher = Matcher(made.cassette())
+    for asked, difference in (
+        (ask("a", agentOptions={"temperature": 0.2}, outputSchema={"x": 1}), "agent options differ"),
+        (ask("b", persona="q"), "persona differs"),
+        (ask("b", "xook at it", persona="q"), "persona differs; same size, other content"),
+        (ask("b", "xook at it!", maxDepth=2), "prompt length, persona, maximum depth differ"),
+    ):
+        assert mismatch(matcher, asked).nearest()[0].difference() == difference
 
 
 def test_hostile_text_is_shown_escaped_and_cut() -> None:

@@ -68,12 +68,14 @@ class CassetteLabError(Exception):
 class FormatError(CassetteLabError):
     """A file breaks a rule of its format; names file, line and field where they are known.
 
-    ``record`` is the number of the line among non-blank lines, 1-based (what the format's vectors count).
+    ``record`` is the number of the line among non-blank lines, 1-based (what the format's vectors count); ``frame`` is that
+    of a zstd frame, 1-based.
     """
 
     code = "CASSETTE_FORMAT"
     recorded_name = "CassetteFormatError"
     record: int | None = None
+    frame: int | None = None
 
 
 class LockedError(FormatError):

@@ -1,0 +1,238 @@
+"""The lines of a session log, whatever it is packed in: raw text or zstd frames, in blocks, with its torn end told apart.
+
+Source: session logs, Files and bytes.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from cassette_lab.errors import FormatError
+from cassette_lab.session.frames import BLOCK_BYTES, MAGIC, FrameError, decode_frame, is_zstd, walk_frame
+from cassette_lab.session.model import Physical
+
+LINE_LIMIT_BYTES: Final = 1 << 28
+"""No line may be longer."""
+_SMALLEST_BOMB_BYTES: Final = 1 << 28
+_MOST_EXPANSION: Final = 2_000
+"""Logs compress 5- to 50-fold."""
+_MOST_TRIES: Final = 1 << 10
+_MOST_TRIED_BLOCKS: Final = 1 << 12
+_MOST_TRIED_BYTES: Final = 1 << 30
+_SEARCHED_BYTES: Final = 1 << 16
+_WINDOW_BYTES: Final = 1 << 18
+
+
+class LogFile:
+    """Random access to a regular file (or bytes) as large as it was when it was opened. Close it.
+
+    Raises ``FormatError`` for a missing file, a folder, a device, and one that may not be read.
+    """
+
+    _descriptor: int | None = None
+    identity: tuple[int, int] | None = None
+
+    def __init__(self, source: str | Path | bytes, path: str | None = None) -> None:
+        self._start, self._window = 0, b""
+        if isinstance(source, bytes):
+            self.path = path
+            self._window = source
+            self.size = len(source)
+            return
+        self.path = str(source) if path is None else path
+        try:
+            # Not blocking: a named pipe without a writer would hold us for ever.
+            descriptor = os.open(source, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+        except (OSError, ValueError) as error:
+            raise FormatError(_unreadable(error), path=self.path) from error
+        self._descriptor = descriptor
+        facts = os.fstat(descriptor)
+        if not stat.S_ISREG(facts.st_mode):
+            self.close()
+            what = "a folder; name a session log in it" if stat.S_ISDIR(facts.st_mode) else "a device or pipe, not a file"
+            raise FormatError(f"this is {what}", path=self.path)
+        self.size = facts.st_size
+        self.identity = (facts.st_dev, facts.st_ino)
+
+    def at(self, offset: int, count: int) -> bytes:
+        """``count`` bytes from ``offset``; fewer at the end of the file."""
+        begin = offset - self._start
+        if begin >= 0 and begin + count <= len(self._window):
+            return self._window[begin : begin + count]
+        if self._descriptor is None:
+            return self._window[max(0, begin) : max(0, begin + count)]
+        count = max(0, min(count, self.size - offset))
+        if count >= _WINDOW_BYTES:
+            return self._read(offset, count)
+        self._start, self._window = offset, self._read(offset, min(_WINDOW_BYTES, self.size - offset))
+        return self._window[:count]
+
+    def close(self) -> None:
+        """Close the file; harmless when it is closed."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
+
+    def __del__(self) -> None:  # whoever stops in the middle and forgets to close
+        self.close()
+
+    def _read(self, offset: int, count: int) -> bytes:
+        if self._descriptor is None or count <= 0:
+            return b""
+        try:
+            os.lseek(self._descriptor, offset, os.SEEK_SET)
+            parts = []
+            while count and (part := os.read(self._descriptor, count)):
+                parts.append(part)
+                count -= len(part)
+        except OSError as error:
+            raise FormatError(_unreadable(error), path=self.path) from error
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+class LogLines:
+    """The whole lines of a log, in order; iterate once. What is behind the last line feed is not among them.
+
+    ``number`` (from 1), ``frame`` (from 1, None for raw text) and ``end`` say where the last line given stands; ``end`` is
+    the offset behind it in the text. After the iteration ``physical`` and ``torn_bytes`` are those of the file, and
+    ``broken`` says what is wrong with a frame that is not just torn. Reading can begin at ``start``, an offset in the file
+    where a frame or line begins.
+    """
+
+    def __init__(self, file: LogFile, start: int = 0) -> None:
+        self._file = file
+        self._at = start
+        self.is_zstd = is_zstd(file.at(0, 4))
+        self.number = 0
+        self.end = 0
+        self.frame: int | None = 0 if self.is_zstd else None
+        self.whole_frames = 0
+        self.whole_frames_end = start
+        self.text_bytes = 0
+        self.broken: FrameError | None = None
+        self._torn_line_bytes = 0
+
+    @property
+    def physical(self) -> Physical:
+        """The file's physical facts, as far as it has been read."""
+        if not self.is_zstd:
+            return Physical("jsonl", self._file.size, self.text_bytes, self._torn_line_bytes)
+        torn = self._file.size - self.whole_frames_end
+        return Physical("zstd", self._file.size, self.text_bytes, self._torn_line_bytes, self.whole_frames, torn)
+
+    def __iter__(self) -> Iterator[bytes]:
+        carried: list[bytes] = []
+        carried_bytes = 0
+        for block in self._blocks():
+            *whole, rest = block.split(b"\n")
+            for part in whole:
+                if carried:
+                    carried.append(part)
+                    part = b"".join(carried)  # noqa: PLW2901 - the line of which this part is the end
+                    carried, carried_bytes = [], 0
+                self.number += 1
+                self.end += len(part) + 1
+                yield part
+            if rest:
+                carried.append(rest)
+                carried_bytes += len(rest)
+                if carried_bytes > LINE_LIMIT_BYTES:
+                    raise FormatError(
+                        f"the line is longer than {LINE_LIMIT_BYTES >> 20} MiB; no session log has such a line",
+                        path=self._file.path,
+                        line=self.number + 1,
+                    )
+            self._torn_line_bytes = carried_bytes
+
+    def _blocks(self) -> Iterator[bytes]:
+        if self.is_zstd:
+            yield from self._frame_blocks()
+            return
+        while self._at < self._file.size and (block := self._file.at(self._at, BLOCK_BYTES)):
+            self._at += len(block)
+            self.text_bytes += len(block)
+            yield block
+
+    def _frame_blocks(self) -> Iterator[bytes]:
+        while self._at < self._file.size:
+            self.frame = self.whole_frames + 1
+            try:
+                frame = walk_frame(self._file, self._at)
+                for block in decode_frame(self._file, frame):
+                    self.text_bytes += len(block)
+                    self._check_expansion(frame.end or self._file.size)
+                    yield block
+            except FrameError as error:
+                self.broken = error
+                return
+            if frame.end is None:
+                return
+            self._at = self.whole_frames_end = frame.end
+            self.whole_frames += 1
+
+    def _check_expansion(self, compressed_bytes: int) -> None:
+        if self.text_bytes > _SMALLEST_BOMB_BYTES and self.text_bytes > compressed_bytes * _MOST_EXPANSION:
+            raise FormatError(
+                f"the file expands more than {_MOST_EXPANSION:,}-fold; no session log does, so it is not read further",
+                path=self._file.path,
+            )
+
+    def behind_the_break(self) -> Iterator[bytes]:
+        """The lines of whole frames that stand behind the one where the iteration ended: found by their magic bytes.
+
+        Only frames that decode in full count, and only so many places are tried: enough to tell damage from a torn end.
+        """
+        if not self.is_zstd:
+            return
+        left = _MOST_TRIED_BYTES
+        at = self._at + 1
+        for _ in range(_MOST_TRIES):
+            found = _find(self._file, MAGIC, at)
+            if found is None or left <= 0:
+                return
+            text, end = self._frame_at(found)
+            left -= len(text)
+            if end is None:
+                at = found + 1
+            else:
+                at = end
+                yield from bytes(text).split(b"\n")[:-1]
+
+    def _frame_at(self, offset: int) -> tuple[bytearray, int | None]:
+        """What the bytes at ``offset`` hold, and the end of their frame: None where no whole frame decodes there."""
+        text = bytearray()
+        try:
+            frame = walk_frame(self._file, offset, _MOST_TRIED_BLOCKS)
+            if frame.end is not None:
+                for block in decode_frame(self._file, frame):
+                    text += block
+                    if len(text) > LINE_LIMIT_BYTES:
+                        return text, None
+        except FrameError:
+            return text, None
+        return text, frame.end
+
+
+def _find(file: LogFile, needle: bytes, start: int) -> int | None:
+    at = start
+    while at < file.size:
+        block = file.at(at, _SEARCHED_BYTES)
+        found = block.find(needle)
+        if found >= 0:
+            return at + found
+        if len(block) < len(needle):
+            return None
+        at += len(block) - len(needle) + 1
+    return None
+
+
+def _unreadable(error: OSError | ValueError) -> str:
+    if isinstance(error, FileNotFoundError):
+        return "there is no such file; check the name"
+    if isinstance(error, PermissionError):
+        return "the file may not be read; change its permissions or copy it"
+    return f"the file cannot be read ({(error.strerror if isinstance(error, OSError) else None) or error})"

@@ -226,7 +226,7 @@ def test_tables_are_written_and_read_again(lab: Lab, tmp_path: Path, name: Any) 
     assert sorted(each.name for each in folder.iterdir()) == sorted(f"{table}.{name}" for table in TABLES)
     for table, _, path in written:
         again = pq.read_table(path) if name == "parquet" else pa.ipc.open_file(path).read_all()
-        assert again.equals(lab.tables[table].unify_dictionaries())
+        assert (again.column_names, again.to_pylist()) == (lab.tables[table].column_names, lab.tables[table].to_pylist())
         assert again.schema.metadata[b"cassette_lab.schema"] == b"1"
         assert again.schema.field("source").metadata[b"doc"]
     write_tables(lab, folder, format=name)

@@ -124,7 +124,7 @@ def test_recording_again_offers_the_ways_on(kernel: Kernel, file: str) -> None:
     cell = f"%%cassette record {file}{{}}\nawait audit('a')"
     assert kernel.run(cell.format("")).ok
     ran = kernel.run(cell.format(""))
-    assert ran.error.startswith("FormatError")
+    assert ran.error.startswith("ExistingFileError")
     assert len(ran.traceback.splitlines()) == 1
     assert all(word in ran.traceback for word in (f"{file}: ", "truncate", "append", "once"))
     assert "2 in the file" in kernel.run(cell.format(" --write-mode append")).lines[0]
@@ -221,7 +221,7 @@ def test_a_lock_left_by_a_killed_kernel_is_released(kernel: Kernel, file: str, t
     assert len(read_cassette(target).interactions) == 1
     ran = kernel.run(f"%%cassette record '{target}'\nawait audit('c')")
     assert f"released the lock that process {pid} left behind" in ran.lines[0]
-    assert ran.error.startswith("FormatError")  # the write mode's own rule comes next
+    assert ran.error.startswith("ExistingFileError")  # the write mode's own rule comes next
     assert "--write-mode truncate" in ran.traceback
     ran = kernel.run(f"%%cassette record '{target}' --write-mode append\nawait audit('c')")
     assert ran.ok, ran.error

@@ -38,7 +38,7 @@ def test_verify(runs: Kernel) -> None:
 )
 def test_a_broken_file_is_one_sentence(runs: Kernel, verb: str, file: str, said: str) -> None:
     ran = runs.run(f"%cassette {verb} {file}")
-    assert ran.reply["ename"] == "FormatError"
+    assert ran.reply["ename"] in ("FormatError", "MissingFileError")
     assert said in ran.traceback
     assert len(ran.traceback.splitlines()) == 1
 
@@ -97,7 +97,9 @@ def test_a_mismatch_shows_why_where_and_what_next(runs: Kernel, body: str) -> No
     assert "next: " in shown["text/plain"]
     assert "≠" in shown["text/html"]
     head, *places = ran.traceback.splitlines()
-    assert head == 'MismatchError: runs/one.jsonl: no recorded call answers the call "audit" of root'
+    assert head == (
+        "MismatchError: nothing recorded for this request; a call with the same label was recorded (in runs/one.jsonl)"
+    )
     assert any(f"line 3: {body}" in place for place in places)
     assert len(places) <= 3
     assert len(ran.displays) == 2

@@ -13,7 +13,7 @@
     ├── NoUpstreamError           NO_UPSTREAM: nothing to record from
     ├── IdentityError             INVALID_REQUEST: a request or parent that has no identity (also a TypeError)
     ├── SurfaceError              BROKEN_SURFACE: a session history that does not fold (also a ValueError)
-    ├── AbortError                ABORTED: stopped before the run was published
+    ├── AbortError                ABORTED: stopped before a run was published, or while a model answered
     ├── ClosedError               CASSETTE_CLOSED: a call through a cassette that is already closed
     └── RecordedError             what the recorded call raised (recorded_name), replayed
         └── RecordedAbortError    … that it was aborted (also an AbortError, and a TimeoutError: a timeout aborts, too)
@@ -151,7 +151,7 @@ class SurfaceError(CassetteLabError, ValueError):
 
 
 class AbortError(CassetteLabError):
-    """Stopped before the run was published. The recorded name of this error is ``AbortError``."""
+    """Stopped before a run was published, or while a model answered. The recorded name of this error is ``AbortError``."""
 
     code = "ABORTED"
 

@@ -123,6 +123,20 @@ def decode_frame(source: Bytes, frame: Frame) -> Iterator[bytes]:
         raise FrameError("the zstd frame does not decode (it ends too early)")
 
 
+def decode_one(data: bytes, limit_bytes: int) -> bytes:
+    """What the one frame that ``data`` is holds. Raises ``FrameError``, also beyond ``limit_bytes``."""
+    decoder, error = _decoder()
+    try:
+        text = decoder.decompress(data, limit_bytes + 1)
+    except error as problem:
+        raise FrameError(f"the zstd frame does not decode ({_reason(problem)})") from None
+    if len(text) > limit_bytes:
+        raise FrameError(f"the zstd frame holds more than {limit_bytes:,} bytes")
+    if not decoder.eof or decoder.unused_data:
+        raise FrameError("this is not exactly one zstd frame")
+    return text
+
+
 def compress_frame(text: bytes, level: int = 3) -> bytes:
     """One frame with a checksum and its content's size, as a batch of lines is written."""
     zstd = _library()

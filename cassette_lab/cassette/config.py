@@ -101,7 +101,7 @@ def resolve_file(
     """The path of a cassette: ``{timestamp}`` and ``{pid}`` filled in, then taken from ``cwd``.
 
     ``now`` is the time in ISO form, of which ``{timestamp}`` leaves out ``-``, ``:`` and ``.``; the present, as are the
-    process and the working directory, where they are not given.
+    process and the working directory, where they are not given. ``ConfigError`` where that directory is gone.
     """
     text = os.fspath(file)
     if "{timestamp}" in text:
@@ -109,7 +109,12 @@ def resolve_file(
         text = text.replace("{timestamp}", stamp)
     if "{pid}" in text:
         text = text.replace("{pid}", str(os.getpid() if pid is None else pid))
-    return Path(os.path.normpath(Path(Path.cwd() if cwd is None else cwd, text)))
+    if cwd is None and not Path(text).is_absolute():
+        try:
+            cwd = Path.cwd()
+        except OSError:
+            raise ConfigError("the working directory is gone; change to another one, or give a whole path", path=text) from None
+    return Path(os.path.normpath(Path(cwd or "", text)))
 
 
 _NO_PUNCTUATION = str.maketrans("", "", "-:.")

@@ -182,7 +182,7 @@ def _generic(origin: Any, arguments: tuple[Any, ...], value: Any) -> Any:
         if issubclass(origin, (collections.abc.Sequence, collections.abc.Set)):
             items = [_typed(arguments[0], item) for item in value]
             return origin(items) if origin in (tuple, set, frozenset) else items
-    return _dataclass(origin, value) if isinstance(origin, type) and dataclasses.is_dataclass(origin) else value
+    return _dataclass(origin, value, arguments) if isinstance(origin, type) and dataclasses.is_dataclass(origin) else value
 
 
 def _union(arms: tuple[Any, ...], value: Any) -> Any:
@@ -216,7 +216,8 @@ def _is_plainly(arm: Any, value: Any) -> bool:
     return isinstance(plain, type) and not issubclass(plain, enum.Enum) and type(value) is plain
 
 
-def _dataclass(kind: type, value: Any) -> Any:
+def _dataclass(kind: type, value: Any, arguments: tuple[Any, ...] = ()) -> Any:
+    """``value`` as a ``kind``, or as ``kind[arguments]`` where that is generic."""
     if not isinstance(value, dict):
         raise _MisfitError(f"{_article(type(value).__name__)} is no {kind.__name__}")
     hints = _hints(kind)
@@ -224,12 +225,21 @@ def _dataclass(kind: type, value: Any) -> Any:
     unknown = [name for name in value if name not in fields]
     if unknown:
         raise _MisfitError(f"{kind.__name__} has no field {unknown[0]!r}")
-    typed = {name: _typed(hints.get(name, Any), item) for name, item in value.items()}
+    chosen = dict(zip(getattr(kind, "__parameters__", ()), arguments, strict=False))
+    typed = {name: _typed(_filled_in(hints.get(name, Any), chosen), item) for name, item in value.items()}
     made = _made(lambda _: kind(**{name: item for name, item in typed.items() if fields[name].init}), value)
     for name, item in typed.items():
         if not fields[name].init:
             object.__setattr__(made, name, item)
     return made
+
+
+def _filled_in(annotation: Any, chosen: dict[Any, Any]) -> Any:
+    """The annotation of a generic class's field, with what was chosen for its type variables."""
+    variables = getattr(annotation, "__parameters__", ())
+    if variables and not isinstance(annotation, type):
+        return annotation[tuple(chosen.get(variable, Any) for variable in variables)]
+    return chosen.get(annotation, annotation) if isinstance(annotation, typing.TypeVar) else annotation
 
 
 def _named_tuple(kind: Any, value: list[Any]) -> Any:

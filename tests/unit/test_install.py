@@ -100,6 +100,15 @@ class TestPaths:
         assert resolve_file(tmp_path / "c", cwd="/elsewhere") == tmp_path / "c"
         assert resolve_file("{timestamp}").name.endswith("Z")
 
+    def test_a_working_directory_that_is_gone_is_one_sentence(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        gone = tmp_path / "gone"
+        gone.mkdir()
+        monkeypatch.chdir(gone)
+        gone.rmdir()
+        with pytest.raises(ConfigError, match=r"^c: the working directory is gone; change to another one"):
+            resolve_file("c")
+        assert resolve_file(tmp_path / "c") == tmp_path / "c"
+
 
 class TestWriteModes:
     def test_create_truncate_append_and_once(self, tmp_path: Path) -> None:

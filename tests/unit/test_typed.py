@@ -68,6 +68,12 @@ class Box(Generic[T]):
     content: T
 
 
+@dataclass
+class Shelf(Generic[T]):
+    boxes: list[Box[T]]
+    best: T | None = None
+
+
 class Model(pydantic.BaseModel):
     name: str
     sizes: list[int] = []
@@ -118,6 +124,9 @@ def through_a_file(value: Any) -> Any:
         (Options, {"colour": Colour.RED, "n": 1}),
         (Point, Point(1, Colour.RED)),
         (Box[int], Box(1)),
+        (Box[Finding], Box(FINDING)),
+        (Box[list[Finding]], Box([FINDING])),
+        (Shelf[Finding], Shelf([Box(FINDING)], FINDING)),
         (Model, Model(name="m", sizes=[1])),
         (list[Model], [Model(name="m")]),
         (dt.date, WHEN.date()),

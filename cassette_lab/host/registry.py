@@ -14,6 +14,9 @@ class SubagentRegistry:
     def __init__(self) -> None:
         self._providers: dict[str, SubagentProvider] = {}
 
+    def __repr__(self) -> str:
+        return f"<providers: {', '.join(self._providers) or 'none'}>"
+
     @property
     def names(self) -> tuple[str, ...]:
         """The registered names, in order of registration."""

@@ -38,7 +38,8 @@ def opened(command: Command) -> ActiveCassette:
     if "max_wait_s" in given:
         given["settle_timeout_s"] = given.pop("max_wait_s")
     make: Callable[..., ActiveCassette] = {"record": record, "replay": replay}[command.verb]
-    cassette = make(*command.files, **DEFAULTS | given)
+    replays = command.verb == "replay" or given.get("write_mode") == "once"
+    cassette = make(*command.files, **(DEFAULTS if replays else {}) | given)
     try:
         return cassette.open()
     except LockedError as error:

@@ -320,7 +320,7 @@ class TestAfterTheEnd:
 
                 tasks.append(asyncio.create_task(later()))
 
-            await_recorded = cl.record(tmp_path / "c", nested="covered").open()
+            await_recorded = cl.record(tmp_path / "c").open()
             await spawns()
             await await_recorded.close()
             gate.set()

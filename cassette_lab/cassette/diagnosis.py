@@ -110,6 +110,9 @@ class Diagnosis:
     candidates: tuple[Candidate, ...] = ()
     total_candidates: int = 0
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.sentence()}>"
+
     def to_json(self) -> JsonObject:
         """The original's document."""
         document: JsonObject = {"status": self.status}

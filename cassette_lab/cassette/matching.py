@@ -44,6 +44,9 @@ class Unconsumed:
     first: tuple[Interaction, ...]
     below: int = 0
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.sentence()}>"
+
     def to_dict(self) -> JsonObject:
         """As JSON: counts, and the first missing calls by sequence."""
         return {

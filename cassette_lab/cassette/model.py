@@ -12,11 +12,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from functools import lru_cache
+from html import escape
 from operator import attrgetter
 from typing import Any, Final, Literal, Self, TypeAlias
 
 from cassette_lab.contracts import Capabilities
 from cassette_lab.jsonio import JsonObject
+from cassette_lab.jsonio.text import show
+from cassette_lab.words import plural
 
 FORMAT: Final = "dsh-subagent-cassette"
 VERSION: Final = 1
@@ -405,3 +408,23 @@ class Cassette:
     path: str | None = None
     size_bytes: int = 0
     file_sha256: str = ""
+
+    def __repr__(self) -> str:
+        return f"<cassette: {', '.join(self._facts().values())}>"
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f'<tr><th scope="row" style="text-align:left;font-weight:normal">{name}</th>'
+            f'<td style="text-align:left"><bdi>{escape(text)}</bdi></td></tr>'
+            for name, text in self._facts().items()
+        )
+        return f"<table><tbody>{rows}</tbody></table>"
+
+    def _facts(self) -> dict[str, str]:
+        """What a person wants to know first; escaped for a line."""
+        return {
+            "file": show(self.path) if self.path is not None else "no file",
+            "calls": plural(len(self.interactions), "call"),
+            "id": show(self.header.cassette_id),
+            "recorded": show(self.header.created_at),
+        }

@@ -6,9 +6,12 @@ import dataclasses
 
 import pytest
 
-from cassette_lab.cassette.model import Header, Interaction, Outcome, iso_now, stop_reason_category
+from cassette_lab.cassette.matching import Matcher
+from cassette_lab.cassette.model import Cassette, Header, Interaction, Outcome, iso_now, stop_reason_category
 from cassette_lab.cassette.schema import SchemaError, check_interaction
+from cassette_lab.errors import MismatchError
 from cassette_lab.jsonio.dates import date_parse_ms
+from tests.unit.calls import ROOT, Tape, ask
 from tests.unit.cassette_samples import full, header, interaction, sealed, siblings
 
 
@@ -70,3 +73,26 @@ def test_now_is_written_in_utc_with_milliseconds() -> None:
     assert len(now) == len("2026-11-30T10:00:00.000Z")
     assert now.endswith("Z")
     assert date_parse_ms(now) is not None
+
+
+def test_a_cassette_shows_itself_in_a_line_and_a_small_table() -> None:
+    first, calls = siblings()
+    cassette = Cassette(dataclasses.replace(first, cassette_id="<b>\x1b"), tuple(calls * 100), "runs/<i>\u202e.jsonl")
+    assert repr(cassette).startswith(f"<cassette: runs/<i>\\u{{202e}}.jsonl, {len(calls) * 100} calls, <b>\\u{{001b}}, ")
+    assert len(repr(cassette)) < 120
+    shown = cassette._repr_html_()
+    assert len(shown) < 1_000
+    assert "&lt;i&gt;" in shown
+    assert "<b>" not in shown
+    assert repr(Cassette(first, ())).startswith("<cassette: no file, 0 calls, ")
+
+
+def test_a_diagnosis_shows_itself_in_a_line() -> None:
+    made = Tape()
+    made.add(ask("a"))
+    matcher = Matcher(made.cassette())
+    diagnosis = matcher.diagnose(ask("b"), ROOT)
+    assert repr(diagnosis) == f"<Diagnosis: {diagnosis.sentence()}>"
+    with pytest.raises(MismatchError) as caught:
+        matcher.assert_consumed()
+    assert repr(caught.value.diagnostic).startswith("<Unconsumed: 1 of 1 recorded call was never asked for: root/a-")

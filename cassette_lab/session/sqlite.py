@@ -29,6 +29,8 @@ APPLICATION_ID: Final = 0x44534850
 READ_SCHEMAS: Final = (14, 17)
 
 _FIRST_WITH_ID: Final = 10
+_HEADER_BYTES: Final = 100
+_NOBODY_WRITES: Final = "mode=ro&immutable=1"
 _PACKED_MEMBERS: Final = range(3, 1_025)
 _PACKED_BYTES: Final = 1 << 20
 _WAIT_S: Final = 5.0
@@ -47,6 +49,10 @@ _HEADER_COLUMNS: Final = {
 }
 
 
+class NoStoreError(FormatError):
+    """A database that holds something else."""
+
+
 class SqliteStore:
     """The sessions of one database, as they were when it was opened. A context manager.
 
@@ -59,8 +65,10 @@ class SqliteStore:
         file = LogFile(path)
         try:
             self._size_bytes = file.size
-            if not is_sqlite(file.at(0, len(MAGIC))):
+            start = file.at(0, _HEADER_BYTES)
+            if not is_sqlite(start):
                 self._refuse("this is no SQLite database")
+            self._is_wal = start[18:20] == b"\2\2"
         finally:
             file.close()
         self._connection = self._open(Path(path).absolute())
@@ -110,6 +118,7 @@ class SqliteStore:
                 field = error.field if isinstance(error, RowError) else "data"
                 self._refuse(f"{_named(session_id)}, seq {row[0]}: {error}; restore the store from a copy", field)
         rows.close()
+        self._check_unchanged()
         return finish_log(header, rows.take(), rows, Physical("sqlite", self._size_bytes), path=self.path)
 
     def logs(self) -> Iterator[SessionLog]:
@@ -165,19 +174,31 @@ class SqliteStore:
             raise RowError(str(error), "sourceEventSeqs") from None
 
     def _open(self, path: Path) -> sqlite3.Connection:
-        """A read-only connection; in a folder that is read-only, too, SQLite has to be told that nothing changes."""
-        try:
-            return _connect(path, "mode=ro")
-        except sqlite3.Error as error:
-            problem = error
-        if not _has_content(path.with_name(f"{path.name}-wal")):
+        """A read-only connection that leaves nothing beside the file.
+
+        To read a store in WAL mode SQLite makes two files beside it, unless it is told that nobody writes: nobody does
+        where there is no ``-wal`` file. In a folder that is read-only it has to be told so in any case.
+        """
+        wal = path.with_name(f"{path.name}-wal")
+        ways = ["mode=ro"] if wal.exists() or not self._is_wal else [_NOBODY_WRITES]
+        if not _has_content(wal):
+            ways.append(_NOBODY_WRITES)
+        problem: Exception | None = None
+        for options in ways:
             try:
-                return _connect(path, "mode=ro&immutable=1")
+                connection = _connect(path, options)
             except sqlite3.Error as error:
                 problem = error
+                continue
+            self._unchanged = _facts(path) if options == _NOBODY_WRITES else None
+            return connection
         raise FormatError(
             f"the database cannot be opened ({problem}); if its folder is read-only, copy it with its -wal file", path=self.path
         )
+
+    def _check_unchanged(self) -> None:
+        if self._unchanged is not None and self._unchanged != _facts(Path(self.path).absolute()):
+            self._refuse("the store changed while it was read; read it again")
 
     def _check(self) -> int:
         (schema,) = self._one("PRAGMA user_version") or (0,)
@@ -187,7 +208,7 @@ class SqliteStore:
             for name, sql in self._rows("SELECT name, sql FROM sqlite_master WHERE type = 'table'")
         }
         if not {"sessions", "events"} <= tables.keys() or (application != APPLICATION_ID and schema >= _FIRST_WITH_ID):
-            self._refuse("this database is no store of session logs")
+            raise NoStoreError("this database is no store of session logs", path=self.path)
         if schema not in READ_SCHEMAS:
             known = " and ".join(map(str, READ_SCHEMAS))
             self._refuse(f"the store has schema {schema}; read are {known}; open it with the version of dsh that wrote it")
@@ -233,6 +254,32 @@ def read_sqlite(path: str | Path, session_id: str | None = None) -> SessionLog:
         return store.read(session_id)
 
 
+def holds_sessions(path: Path) -> bool:
+    """Whether a database is a store of sessions, of whatever schema, as far as its first bytes tell.
+
+    The file is not opened as a database unless it may be one: nothing is left beside others' databases.
+    """
+    file = LogFile(path)
+    try:
+        start = file.at(0, _HEADER_BYTES)
+    finally:
+        file.close()
+    if not is_sqlite(start):
+        return False
+    schema, application = (int.from_bytes(start[at : at + 4], "big") for at in (60, 68))
+    if application == APPLICATION_ID:
+        return True
+    if application or not (0 < schema < _FIRST_WITH_ID or _has_content(path.with_name(f"{path.name}-wal"))):
+        return False
+    try:
+        with SqliteStore(path):
+            return True
+    except NoStoreError:
+        return False
+    except FormatError:
+        return True  # one that is not read, or broken
+
+
 def _connect(path: Path, options: str) -> sqlite3.Connection:
     connection = sqlite3.connect(f"{path.as_uri()}?{options}", uri=True, timeout=_WAIT_S, isolation_level=None)
     try:
@@ -256,3 +303,12 @@ def _has_content(path: Path) -> bool:
         return path.stat().st_size > 0
     except OSError:
         return False
+
+
+def _facts(path: Path) -> tuple[int, int, bool] | None:
+    """What changes when somebody writes."""
+    try:
+        facts = path.stat()
+    except OSError:
+        return None
+    return facts.st_size, facts.st_mtime_ns, _has_content(path.with_name(f"{path.name}-wal"))

@@ -1,0 +1,206 @@
+"""Finds the session logs below a folder: the harness's home, its sessions folder, a project, a session, or files lying flat.
+
+Of several generations in one session's folder the highest counts and the others are left alone; where the same one is there
+raw and as zstd, the zstd file does, and the other one is told. Derived caches, locks and everything else are passed by.
+Source: session logs, Files and bytes.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from cassette_lab.errors import CassetteLabError, FormatError
+from cassette_lab.session.frames import is_zstd
+from cassette_lab.session.lines import LogFile
+from cassette_lab.session.model import SessionLog
+from cassette_lab.session.reader import FILE_NAME, read_session
+from cassette_lab.session.sqlite import SqliteStore, holds_sessions, is_sqlite
+
+OnError = Literal["raise", "collect"]
+
+_LOG_ENDINGS: Final = (".jsonl", ".jsonl.zstd")
+_STORE_ENDINGS: Final = (".db", ".sqlite", ".sqlite3")
+_CASSETTE_ENDING: Final = ".cassette.jsonl"
+_PASSED_BY: Final = frozenset({"session_projcache", "node_modules", "__pycache__"})
+_PROJECT: Final = re.compile(r"--.+--|_no-cwd")
+_HEADER_SIGN: Final = re.compile(rb'"type"\s*:\s*"session"')
+_SIGN_BYTES: Final = 4_096
+
+
+@dataclass(frozen=True, slots=True)
+class FoundLog:
+    """A session log (or a store of several): its file, what it is, and its generation (None for a store or a flat file).
+
+    ``problem`` says instead why a path gives none, or beside that one was passed by (then the path is that one's).
+    """
+
+    path: Path
+    kind: Literal["log", "store"] = "log"
+    generation: int | None = None
+    problem: FormatError | None = None
+
+
+def find_logs(path: str | Path) -> Iterator[FoundLog]:
+    """The logs that a path means, a file or a folder, in the order of their names; a folder is looked into to any depth.
+
+    A path that gives none is a problem.
+    """
+    path = Path(path)
+    if not path.is_dir():
+        yield _file(path)
+        return
+    found = False
+    waiting = [path]
+    while waiting:
+        for each in _folder(waiting.pop(), waiting):
+            found = found or each.problem is None
+            yield each
+    if not found:
+        message = (
+            "there is no session log in this folder or below it; one is named session.jsonl, session.v4.jsonl.zstd or alike"
+        )
+        yield FoundLog(path, problem=FormatError(message, path=path))
+
+
+def read_logs(path: str | Path, *, on_error: OnError = "raise") -> Iterator[SessionLog | CassetteLabError]:
+    """The logs that a path means, one after the other, each read in full.
+
+    With ``on_error="collect"`` what is wrong comes in the place of the log, as an error that is not raised, and the others
+    follow; else it is raised.
+    """
+    for each in find_logs(path):
+        for result in _read(each):
+            if isinstance(result, CassetteLabError) and on_error == "raise":
+                raise result
+            yield result
+
+
+def _read(found: FoundLog) -> Iterator[SessionLog | CassetteLabError]:
+    if found.problem is not None:
+        yield found.problem
+        return
+    try:
+        if found.kind == "log":
+            yield read_session(found.path)
+            return
+        with SqliteStore(found.path) as store:
+            for session_id in store.ids:
+                try:
+                    log: SessionLog | CassetteLabError = store.read(session_id)
+                except CassetteLabError as error:
+                    log = error
+                yield log
+    except CassetteLabError as error:
+        yield error
+
+
+def _file(path: Path) -> FoundLog:
+    """A file that was named: whatever it is, the reader says what is wrong with it."""
+    try:
+        store = is_sqlite(_start(path))
+    except FormatError as error:
+        return FoundLog(path, problem=error)
+    return FoundLog(path, "store") if store else FoundLog(path, generation=_generation(path.name))
+
+
+def _folder(folder: Path, waiting: list[Path]) -> Iterator[FoundLog]:
+    """What lies in a folder; the folders in it are put on ``waiting``, the next one last."""
+    try:
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except OSError as error:
+        message = f"the folder cannot be read ({error.strerror or error})"
+        yield FoundLog(folder, problem=FormatError(message, path=folder))
+        return
+    names = {entry.name for entry in entries if not entry.name.startswith(".") and _is_file(entry)}
+    yield from _generations(folder, names)
+    for name in sorted(names):
+        yield from _flat(folder / name, names)
+    for entry in reversed(entries):
+        passed_by = entry.name in _PASSED_BY or (entry.name.startswith(".") and entry.name not in _HIDDEN_ROOTS)
+        if not passed_by and _is_folder(entry):
+            waiting.append(folder / entry.name)
+
+
+_HIDDEN_ROOTS: Final = frozenset({".sessions", ".dsh"})
+"""Where the harness itself keeps logs."""
+
+
+def _generations(folder: Path, names: set[str]) -> Iterator[FoundLog]:
+    """The log of a session's own folder: its highest generation."""
+    numbered = [(generation, name) for name in names if (generation := _generation(name)) is not None]
+    if not numbered:
+        return
+    highest = max(generation for generation, _ in numbered)
+    # In both encodings: the harness reads one only, zstd unless it is told otherwise.
+    *others, chosen = sorted((name for generation, name in numbered if generation == highest), key=len)
+    yield FoundLog(folder / chosen, generation=highest)
+    for name in others:
+        yield FoundLog(folder / name, generation=highest, problem=_passed(folder / name, chosen))
+
+
+def _flat(path: Path, names: set[str]) -> Iterator[FoundLog]:
+    """A log that is named after its session (the old layout, and test fixtures), or a store."""
+    name = path.name
+    if name.endswith(_STORE_ENDINGS):
+        try:
+            if holds_sessions(path):
+                yield FoundLog(path, "store")
+        except FormatError as error:
+            yield FoundLog(path, problem=error)
+        return
+    if not name.endswith(_LOG_ENDINGS) or name.endswith(_CASSETTE_ENDING) or _generation(name) is not None:
+        return
+    if not _looks_like_a_log(path):
+        return
+    if f"{name}.zstd" in names:
+        yield FoundLog(path, problem=_passed(path, f"{name}.zstd"))
+    else:
+        yield FoundLog(path)
+
+
+def _passed(path: Path, chosen: str) -> FormatError:
+    return FormatError(f"passed by: {chosen} beside it holds the same session; remove the one that is out of date", path=path)
+
+
+def _looks_like_a_log(path: Path) -> bool:
+    """Whether a file is a log, be it a broken one: in a project's folder everything is, elsewhere its start tells."""
+    if path.name.endswith(".zstd") or _PROJECT.fullmatch(path.parent.name):
+        return True
+    try:
+        start = _start(path)
+    except FormatError:
+        return True  # the reader says why
+    first, _, _ = start.partition(b"\n")
+    return is_zstd(start) or _HEADER_SIGN.search(first) is not None
+
+
+def _generation(name: str) -> int | None:
+    match = FILE_NAME.fullmatch(name)
+    return None if match is None else int(match[1] or 0)
+
+
+def _start(path: Path) -> bytes:
+    file = LogFile(path)
+    try:
+        return file.at(0, _SIGN_BYTES)
+    finally:
+        file.close()
+
+
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_file()
+    except OSError:
+        return False
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir(follow_symlinks=False)
+    except OSError:
+        return False

@@ -26,10 +26,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _refuse(f"no directory of vectors at {folder}")
     present = kinds(folder)
     if options.kind is not None:
-        if options.kind not in present or not is_known(options.kind):
-            return _refuse(f"no kind {options.kind!r} in {folder}; there is: {', '.join(filter(is_known, present)) or 'none'}")
+        known = [kind for kind in present if is_known(folder, kind)]
+        if options.kind not in known:
+            return _refuse(f"no kind {options.kind!r} in {folder}; there is: {', '.join(known) or 'none'}")
         present = [options.kind]
-    unknown = [kind for kind in present if not is_known(kind)]
+    unknown = [kind for kind in present if not is_known(folder, kind)]
 
     passed = failed = executed = 0
     for kind in present:

@@ -1,4 +1,7 @@
-"""Runs the vectors of one directory, kind by kind: every folder there is a kind, and a module of that name knows how."""
+"""Runs the vectors of one directory, kind by kind: every folder there is a kind, and a module of that name knows how.
+
+Vectors of session logs have a layout of their own, in which ``replay`` means something else: their modules are ``session_…``.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ PROJECT = Path(__file__).resolve().parents[2]
 GOLDEN = PROJECT.parent / "shared" / "golden" / "cassette"
 
 _REASON_CHARACTERS = 300
+_SESSION_FOLDERS = ("sessions", "migrated", "sqlite", "flight")
 
 
 @dataclass
@@ -38,15 +42,15 @@ def kinds(folder: Path) -> list[str]:
     return sorted(entry.name for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith((".", "_")))
 
 
-def is_known(kind: str) -> bool:
-    """Whether a module here can run this kind."""
-    return _cases(kind) is not None
+def is_known(folder: Path, kind: str) -> bool:
+    """Whether a module here can run this kind of ``folder``."""
+    return _cases(folder, kind) is not None
 
 
 def run(folder: Path, kind: str) -> Outcome:
     """Run every vector of ``folder/kind``. A vector that raises anything has failed; so has a kind that cannot be read."""
     outcome = Outcome(kind)
-    cases = _cases(kind)
+    cases = _cases(folder, kind)
     if cases is None:
         outcome.failures.append(("-", f"no module knows the kind {kind}"))
         return outcome
@@ -70,11 +74,16 @@ def run(folder: Path, kind: str) -> Outcome:
             outcome.deviations[deviation] += 1
 
 
-def _cases(kind: str) -> Callable[[Path], Iterator[Case]] | None:
-    if not kind.isidentifier() or importlib.util.find_spec(f"{__package__}.{kind}") is None:
+def _cases(folder: Path, kind: str) -> Callable[[Path], Iterator[Case]] | None:
+    name = f"session_{kind}" if _is_of_sessions(folder) else kind
+    if not name.isidentifier() or importlib.util.find_spec(f"{__package__}.{name}") is None:
         return None
-    cases: Callable[[Path], Iterator[Case]] | None = getattr(importlib.import_module(f"{__package__}.{kind}"), "cases", None)
+    cases: Callable[[Path], Iterator[Case]] | None = getattr(importlib.import_module(f"{__package__}.{name}"), "cases", None)
     return cases
+
+
+def _is_of_sessions(folder: Path) -> bool:
+    return any((folder / name).is_dir() for name in _SESSION_FOLDERS) or (folder / "replay" / "vectors.json").is_file()
 
 
 def _reason(error: Exception) -> str:

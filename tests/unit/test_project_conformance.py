@@ -54,7 +54,7 @@ def test_a_deviation_is_neither_passed_nor_failed(
         yield Case("two", lambda: "by rule")
         yield Case("three", lambda: "by rule")
 
-    monkeypatch.setattr(run, "_cases", lambda _kind: cases)
+    monkeypatch.setattr(run, "_cases", lambda _folder, _kind: cases)
     assert main(["--golden", vectors(tmp_path)]) == 0
     assert capsys.readouterr().out == "cli: 1 passed, 0 failed\ndeviates: 2 (by rule)\n1 passed, 0 failed\n"
 

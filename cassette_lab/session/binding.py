@@ -1,0 +1,116 @@
+"""Which recorded call answers a live one: live sessions take scripts, and a cursor goes through each.
+
+Source: session logs, Stream replay (binding).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from cassette_lab.contracts import ModelRequest
+from cassette_lab.errors import ConfigError, MismatchError
+from cassette_lab.jsonio.text import show
+from cassette_lab.session.entries import ReplayEntry, SessionScript, message_texts
+
+BindingStrategy: TypeAlias = Literal["first-call", "content"]
+"""How a live session finds its script: by the order of first calls, or by what its first user message says."""
+
+
+@dataclass(slots=True)
+class _Bound:
+    script: SessionScript
+    cursor: int = 0
+
+
+class ScriptBinding:
+    """The scripts of one replay, and who has taken which. Calls without a session id are one session of their own.
+
+    ``"first-call"``: a session that is seen for the first time takes the next script. ``"content"``: it takes the script
+    whose session began with a user message that the request holds, so that siblings that start at the same time
+    cannot take each other's; among scripts that began alike the order decides. Raises ``ConfigError`` for another word.
+    """
+
+    def __init__(self, scripts: Sequence[SessionScript], *, binding: BindingStrategy = "first-call") -> None:
+        if binding not in ("first-call", "content"):
+            raise ConfigError(f'binding is "first-call" or "content", not {show(repr(binding))}')
+        self._strategy = binding
+        self._free = list(scripts)
+        self._recorded = len(self._free)
+        self._bound: dict[str | None, _Bound] = {}
+
+    def next_entry(self, request: ModelRequest) -> ReplayEntry:
+        """The entry that answers this call; the session's cursor moves.
+
+        Raises ``MismatchError`` whose diagnostic has the reason ``unrecorded-session`` or ``script-exhausted``.
+        """
+        bound = self._bound.get(request.session_id)
+        if bound is None:
+            bound = self._bound[request.session_id] = _Bound(self._take(request))
+        index = bound.cursor
+        bound.cursor += 1
+        entries = bound.script.entries
+        if index >= len(entries):
+            raise MismatchError(
+                f"{_who(request.session_id)} makes model call {index + 1}, but only {len(entries)} of it are recorded; "
+                "record the session again",
+                diagnostic={
+                    "reason": "script-exhausted",
+                    "sessionId": request.session_id,
+                    "recordedId": bound.script.recorded_id,
+                    "call": index + 1,
+                    "recorded": len(entries),
+                },
+            )
+        return entries[index]
+
+    def assert_consumed(self) -> None:
+        """Raise ``MismatchError`` (reason ``not-consumed``) unless every script is taken and at its end."""
+        partial: list[dict[str, Any]] = [
+            {"sessionId": session_id, "recordedId": bound.script.recorded_id, "calls": bound.cursor, "recorded": recorded}
+            for session_id, bound in self._bound.items()
+            if bound.cursor < (recorded := len(bound.script.entries))
+        ]
+        problems = []
+        if self._free:
+            problems.append(f"{len(self._free)} of {self._recorded} recorded sessions made no call")
+        problems += (f"{_who(item['sessionId'])} made {item['calls']} of {item['recorded']} recorded calls" for item in partial)
+        if problems:
+            raise MismatchError(
+                f"the recording was not used up: {'; '.join(problems)}",
+                diagnostic={"reason": "not-consumed", "unbound": len(self._free), "partial": partial},
+            )
+
+    def _take(self, request: ModelRequest) -> SessionScript:
+        at = 0 if self._strategy == "first-call" else _best_match(self._free, request.messages)
+        if at is None or not self._free:
+            why = "no recorded session that is left began as it does" if self._free else "no recorded session is left for it"
+            raise MismatchError(
+                f"{_who(request.session_id)} is not recorded: {why} (recorded: {self._recorded}); record it again",
+                diagnostic={"reason": "unrecorded-session", "sessionId": request.session_id, "recorded": self._recorded},
+            )
+        return self._free.pop(at)
+
+
+def _best_match(scripts: Sequence[SessionScript], messages: Sequence[Mapping[str, Any]]) -> int | None:
+    """Which script's session began with one of the user messages.
+
+    The message may stand behind others: a fork begins with what it inherited, so that a later one says more. The first
+    block is the task; others may hold what differs from run to run (ids of sessions), and only decide between equals.
+    """
+    live = [message_texts(message) for message in messages if message.get("role") == "user"]
+    best: tuple[int, bool] | None = None
+    found = None
+    for index, script in enumerate(scripts):
+        first = script.first_message
+        if first is None:
+            continue
+        ranks = [(place, texts == first) for place, texts in enumerate(live) if texts and texts[0] == first[0]]
+        if ranks and (best is None or max(ranks) > best):
+            best, found = max(ranks), index
+    return found
+
+
+def _who(session_id: str | None) -> str:
+    return "the session without an id" if session_id is None else f"session {show(session_id)}"

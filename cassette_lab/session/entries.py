@@ -1,0 +1,137 @@
+"""What a replay script is made of: one entry for each model call, and one script for each recorded session.
+
+Chunks that a log stores as packed rows stay packed here and are made when they are asked for: a script of a long
+session then takes no more memory than its log.
+
+Source: session logs, Stream replay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, ClassVar, TypeAlias, overload
+
+from cassette_lab.contracts import StreamChunk
+from cassette_lab.jsonio import JsonObject
+from cassette_lab.session.model import ChunkRun
+
+
+class Chunks(Sequence[StreamChunk]):
+    """The chunks of one call, in order. Each is a plain JSON object, made when it is read."""
+
+    __slots__ = ("_length", "_pieces")
+
+    def __init__(self, pieces: Iterable[StreamChunk | ChunkRun] = ()) -> None:
+        self._pieces = list(pieces)
+        self._length = sum(len(piece.texts) if isinstance(piece, ChunkRun) else 1 for piece in self._pieces)
+
+    def __iter__(self) -> Iterator[StreamChunk]:
+        for piece in self._pieces:
+            if isinstance(piece, ChunkRun):
+                yield from map(piece.chunk, piece.texts)
+            else:
+                yield piece
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, index: int) -> StreamChunk: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[StreamChunk]: ...
+    def __getitem__(self, index: int | slice) -> StreamChunk | list[StreamChunk]:
+        if isinstance(index, slice):
+            return list(self)[index]
+        if not -self._length <= index < self._length:
+            raise IndexError("there are not so many chunks")
+        return next(islice(self, index % self._length, None))
+
+    def __eq__(self, other: object) -> bool:
+        return list(self) == list(other) if isinstance(other, (Chunks, list, tuple)) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._length)
+
+    def __repr__(self) -> str:
+        return f"<Chunks: {self._length}>"
+
+
+@dataclass(frozen=True, slots=True)
+class ChunksEntry:
+    """A call that streams these chunks and ends."""
+
+    kind: ClassVar[str] = "chunks"
+    chunks: Sequence[StreamChunk]
+
+    def to_json(self) -> JsonObject:
+        """As an override document writes it."""
+        return {"kind": self.kind, "chunks": list(self.chunks)}
+
+
+@dataclass(frozen=True, slots=True)
+class ThrowEntry:
+    """A call that streams these chunks and then raises with ``message`` and ``code``."""
+
+    kind: ClassVar[str] = "throw"
+    chunks: Sequence[StreamChunk]
+    message: str
+    code: str
+
+    def to_json(self) -> JsonObject:
+        """As an override document writes it."""
+        return {"kind": self.kind, "chunks": list(self.chunks), "message": self.message, "code": self.code}
+
+
+@dataclass(frozen=True, slots=True)
+class HangEntry:
+    """A call that begins to answer, creates the empty file ``ready_file`` (if there is one) and waits to be cancelled."""
+
+    kind: ClassVar[str] = "hang"
+    ready_file: str | None = None
+
+    def to_json(self) -> JsonObject:
+        """As an override document writes it."""
+        return {"kind": self.kind} if self.ready_file is None else {"kind": self.kind, "readyFile": self.ready_file}
+
+
+ReplayEntry: TypeAlias = ChunksEntry | ThrowEntry | HangEntry
+
+
+@dataclass(frozen=True, slots=True)
+class SessionScript:
+    """The calls of one recorded session, in order.
+
+    ``created_at`` is in epoch milliseconds. ``first_message`` are the texts of the first user message of the session's
+    own part, by which ``binding="content"`` knows it; ``None`` if it has none.
+    """
+
+    recorded_id: str
+    created_at: float
+    entries: Sequence[ReplayEntry]
+    primary: bool
+    first_message: tuple[str, ...] | None = field(default=None, repr=False)
+
+    def to_json(self) -> JsonObject:
+        """The script as plain JSON."""
+        return {
+            "recordedId": self.recorded_id,
+            "createdAt": self.created_at,
+            "entries": [entry.to_json() for entry in self.entries],
+            "primary": self.primary,
+        }
+
+
+def message_texts(message: Any) -> tuple[str, ...]:
+    """The texts of a message's content, block by block; a content that is one string counts as one block."""
+    content = message.get("content") if isinstance(message, dict) else None
+    if isinstance(content, str):
+        return (content,)
+    if not isinstance(content, list):
+        return ()
+    return tuple(
+        block["text"]
+        for block in content
+        if isinstance(block, dict) and block.get("type") == "text" and isinstance(block.get("text"), str)
+    )

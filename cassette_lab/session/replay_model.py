@@ -1,0 +1,118 @@
+"""A model that answers as it did when the session was recorded: no key, no network.
+
+Source: session logs, Stream replay (binding, throw and hang entries, pacing).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from pathlib import Path
+from typing import Self
+
+from cassette_lab.contracts import AbortSignal, ModelRequest, StreamChunk
+from cassette_lab.errors import AbortError, CassetteLabError, ConfigError, RecordedError
+from cassette_lab.jsonio import as_integer
+from cassette_lab.session.binding import BindingStrategy, ScriptBinding
+from cassette_lab.session.entries import HangEntry, ReplayEntry, SessionScript, ThrowEntry
+from cassette_lab.session.placeholders import resolve_entry
+from cassette_lab.session.scripts import load_session_scripts
+
+
+class ReplayModel:
+    """An ``LlmAdapter`` that plays the scripts of recorded sessions, for any agent loop.
+
+    A call belongs to its script's next entry from the moment ``stream`` is called, whether and when its stream is read.
+    ``pace_ms`` is waited before each chunk (a whole number of milliseconds). For ``binding`` see ``ScriptBinding``.
+    Raises ``ConfigError`` for an option that cannot be (code ``BAD_PACE`` for the pace).
+    """
+
+    def __init__(
+        self, scripts: Sequence[SessionScript], *, binding: BindingStrategy = "first-call", pace_ms: float = 0
+    ) -> None:
+        self._pace_s = _checked_pace(pace_ms) / 1000
+        self._binding = ScriptBinding(scripts, binding=binding)
+
+    @classmethod
+    def from_files(
+        cls,
+        file: str | Path,
+        child_files: Sequence[str | Path] = (),
+        override_file: str | Path | None = None,
+        *,
+        binding: BindingStrategy = "first-call",
+        pace_ms: float = 0,
+        version: int | None = None,
+    ) -> Self:
+        """A model that plays these logs. Raises what ``load_session_scripts`` raises, too, which says what the files are."""
+        _checked_pace(pace_ms)
+        return cls(load_session_scripts(file, child_files, override_file, version=version), binding=binding, pace_ms=pace_ms)
+
+    def stream(self, request: ModelRequest) -> AsyncGenerator[StreamChunk, None]:
+        """The recorded chunks of the next call of the request's session.
+
+        Reading raises ``AbortError`` once the request is aborted, ``RecordedError`` (with message and code) where the script
+        says that the call fails, ``MismatchError`` where it has no such call, and what ``resolve_entry`` raises.
+        """
+        entry: ReplayEntry | CassetteLabError
+        try:
+            entry = resolve_entry(self._binding.next_entry(request), request.messages)
+        except CassetteLabError as error:  # the model's failures come from its stream
+            entry = error
+        return _played(entry, request.signal, self._pace_s)
+
+    def assert_consumed(self) -> None:
+        """Raise ``MismatchError`` unless every recorded session was asked for, and every call of each."""
+        self._binding.assert_consumed()
+
+
+async def _played(
+    entry: ReplayEntry | CassetteLabError, signal: AbortSignal | None, pace_s: float
+) -> AsyncGenerator[StreamChunk, None]:
+    if isinstance(entry, CassetteLabError):
+        raise entry
+    if isinstance(entry, HangEntry):
+        yield {"type": "block-start", "index": 0, "blockType": "text"}
+        yield {"type": "text-delta", "index": 0, "text": "partial"}
+        if entry.ready_file is not None:
+            _create(entry.ready_file)
+        await (asyncio.get_running_loop().create_future() if signal is None else signal.wait())
+        raise _abort_error()
+    for chunk in entry.chunks:
+        if signal is not None and signal.aborted:
+            raise _abort_error()
+        if pace_s:
+            await _pause(pace_s, signal)
+        yield chunk
+    if isinstance(entry, ThrowEntry):
+        raise RecordedError(entry.message, recorded_name="LlmError", code=entry.code)
+
+
+async def _pause(seconds: float, signal: AbortSignal | None) -> None:
+    if signal is None:
+        await asyncio.sleep(seconds)
+        return
+    try:
+        await asyncio.wait_for(signal.wait(), seconds)
+    except TimeoutError:
+        return
+    raise _abort_error()
+
+
+def _create(path: str) -> None:
+    """Create an empty file. One that is there is not emptied: an override document may name any."""
+    try:
+        Path(path).touch()
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"the ready file of a hang entry cannot be created ({error})", path=path) from error
+
+
+def _checked_pace(pace_ms: float) -> int:
+    whole = as_integer(pace_ms)
+    if whole is None or whole < 0:
+        raise ConfigError(f"pace_ms is a whole number of milliseconds, 0 or more, not {pace_ms!r}", code="BAD_PACE")
+    return whole
+
+
+def _abort_error() -> AbortError:
+    return AbortError("the model call was aborted")

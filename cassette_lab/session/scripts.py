@@ -1,0 +1,328 @@
+"""From a recorded session to the calls that its model answered: replay scripts.
+
+Two functions say what was streamed in each call: ``derive_replay_script`` from the chunk events of formats 0 and 1,
+``derive_stream_script`` from the streams that messages and attempts carry since format 2. The header's version chooses.
+A call that ended without its ``finish`` chunk was thrown, cancelled or cut off; no log says how it would end again, so
+that it needs an override (``overrides``).
+
+Source: session logs, Stream replay (derive, scripts).
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from cassette_lab.contracts import StreamChunk
+from cassette_lab.errors import FormatError, MissingFileError
+from cassette_lab.jsonio import JsonObject, number_text
+from cassette_lab.session.chunks import Chunk, RowError, read_stream
+from cassette_lab.session.collation import collation_key
+from cassette_lab.session.entries import Chunks, ChunksEntry, ReplayEntry, SessionScript, message_texts
+from cassette_lab.session.fixtures import ScriptHeader, parse_session_header, stored_rows
+from cassette_lab.session.model import CHUNK_TYPE, ChunkRun, Event, SessionLog
+from cassette_lab.session.overrides import Override, read_override
+
+ScriptRow: TypeAlias = JsonObject | Event | ChunkRun
+"""A row that calls are derived from: an event, as plain JSON or as the reader gives it, or a packed run of chunks."""
+
+
+def load_session_scripts(
+    file: str | Path,
+    child_files: Sequence[str | Path] = (),
+    override_file: str | Path | None = None,
+    *,
+    version: int | None = None,
+) -> list[SessionScript]:
+    """The scripts of a primary session and of its children, in the order in which live sessions take them.
+
+    The primary comes first and is taken whole, whatever it inherited; each child begins behind its inherited prefix. The
+    children follow by creation, then by id as a person sorts (``a``, ``b``, ``C``). An override file that exists replaces
+    or patches the primary's script; one that replaces it needs no primary log. Plain text of formats 0 and 1 is read
+    strictly, as a fixture; everything else by ``read_session``. ``version=0`` takes every file for a fixture of format 0.
+
+    Raises ``MissingFileError`` (code ``FIXTURE_MISSING`` or ``CHILD_MISSING``) and ``FormatError``, whose code says what
+    is wrong: those of ``parse_session_header``, ``parse_session_log``, ``derive_replay_script`` and ``read_override``.
+    """
+    primary = _Recorded(Path(file), version) if Path(file).exists() else None
+    entries = _primary_entries(Path(file), primary, override_file)
+    header = ScriptHeader() if primary is None else primary.header
+    first_message = None if primary is None else primary.first_message()
+    children = []
+    for child_file in map(Path, child_files):
+        if not child_file.exists():
+            raise MissingFileError(
+                "there is no such child log; record the session again", code="CHILD_MISSING", path=child_file
+            )
+        children.append(_Recorded(child_file, version).script())
+    children.sort(key=lambda script: (script.created_at, collation_key(script.recorded_id)))
+    return [SessionScript(header.id, header.created_at, entries, primary=True, first_message=first_message), *children]
+
+
+def load_replay_script(
+    file: str | Path, override_file: str | Path | None = None, *, version: int | None = None
+) -> Sequence[ReplayEntry]:
+    """The calls of a primary session, with its override file if that exists. See ``load_session_scripts``."""
+    return _primary_entries(Path(file), _Recorded(Path(file), version) if Path(file).exists() else None, override_file)
+
+
+def script_of_log(log: SessionLog, *, primary: bool = False) -> SessionScript:
+    """The script of a session that the reader has read. Only a primary keeps its inherited prefix."""
+    watch = _FirstMessage()
+    rows = watch.through(log.rows if primary else log.own_rows())
+    entries = _derive(rows, log.header.version, log.path)
+    return SessionScript(log.header.id, log.header.created_at or 0, entries, primary=primary, first_message=watch.texts)
+
+
+def derive_replay_script(rows: Iterable[ScriptRow], *, path: str | Path | None = None) -> list[ReplayEntry]:
+    """The calls of a session of format 0 or 1: one entry for each, in order.
+
+    A call is the run of chunks up to its ``finish``. A summary that a local call made counts as one, at its place.
+    Raises ``FormatError`` with the code ``MISSING_FINISH`` where a call is left without its end (by a new turn or step, a
+    summary, or the log's end), ``SUMMARY_WITHOUT_OUTPUT``, or ``TYPE_ERROR`` for an event that is not what it should be.
+    """
+    entries: list[ReplayEntry] = []
+    pieces: list[StreamChunk | ChunkRun] = []
+    place = ""
+    for row in rows:
+        piece: Any = row
+        if isinstance(row, ChunkRun):
+            turn, step = row.turn, row.step
+        else:
+            kind, data = (row.type, row.data) if isinstance(row, Event) else (row.get("type"), row.get("data"))
+            if kind == _SUMMARY:
+                _refuse_open(pieces, place, path)
+                entries.extend(_summary_call(data, path))
+                continue
+            if kind != CHUNK_TYPE:
+                continue
+            if not isinstance(data, dict):
+                raise _type_error("an assistant/chunk event has no data", path)
+            turn, step, piece = data.get("turn", _UNDEFINED), data.get("step", _UNDEFINED), data.get("chunk")
+        here = f"{turn}/{step}" if type(turn) is int and type(step) is int else f"{_key(turn)}/{_key(step)}"
+        if here != place:
+            _refuse_open(pieces, place, path)
+            place = here
+        if piece is None:
+            raise _type_error("an assistant/chunk event has no chunk", path)
+        pieces.append(piece)
+        if isinstance(piece, dict) and piece.get("type") == _FINISH:
+            entries.append(ChunksEntry(Chunks(pieces)))
+            pieces = []
+    _refuse_open(pieces, place, path)
+    return entries
+
+
+def derive_stream_script(rows: Iterable[ScriptRow], *, path: str | Path | None = None) -> list[ReplayEntry]:
+    """The calls of a session of format 2 or later: one entry for each message and attempt with chunks, in order.
+
+    Raises ``FormatError`` as ``derive_replay_script`` does, and with the code ``MALFORMED_ROW`` for a broken stream.
+    """
+    entries: list[ReplayEntry] = []
+    for row in rows:
+        if isinstance(row, ChunkRun):
+            continue
+        kind, data = (row.type, row.data) if isinstance(row, Event) else (row.get("type"), row.get("data"))
+        if kind == _SUMMARY:
+            entries.extend(_summary_call(data, path))
+        elif kind in _SETTLEMENTS:
+            if not isinstance(data, dict):
+                raise _type_error(f"an {kind} event has no data", path)
+            try:
+                items = list(read_stream(data.get("stream")))
+            except RowError as error:
+                raise FormatError(str(error), code="MALFORMED_ROW", path=path, field=error.field) from None
+            pieces = [item.chunk if isinstance(item, Chunk) else item for item in items]
+            last = pieces[-1] if pieces else None
+            if not isinstance(last, dict) or last.get("type") != _FINISH:
+                _refuse_open(pieces, f"{_key(data.get('turn', _UNDEFINED))}/{_key(data.get('step', _UNDEFINED))}", path)
+                continue
+            entries.append(ChunksEntry(Chunks(pieces)))
+    return entries
+
+
+_SUMMARY: Final = "compaction/summary"
+_SETTLEMENTS: Final = ("assistant/message", "assistant/attempt")
+_FINISH: Final = "finish"
+_UNDEFINED: Final = object()
+_ZSTD: Final = b"\x28\xb5\x2f\xfd"
+_SQLITE: Final = b"SQLite format 3\0"
+
+
+class _FirstMessage:
+    """Looks at rows as they pass, and keeps the texts of the first user message."""
+
+    def __init__(self) -> None:
+        self.texts: tuple[str, ...] | None = None
+
+    def through(self, rows: Iterable[ScriptRow]) -> Iterator[ScriptRow]:
+        rows = iter(rows)
+        for row in rows:
+            if not isinstance(row, ChunkRun):
+                kind, data = (row.type, row.data) if isinstance(row, Event) else (row.get("type"), row.get("data"))
+                if kind == "user/message":
+                    self.texts = message_texts(data) or None
+            yield row
+            if self.texts is not None:
+                break
+        yield from rows
+
+
+class _Recorded:
+    """One file of a recording: a fixture, or a log that the reader reads."""
+
+    def __init__(self, path: Path, version: int | None) -> None:
+        self.path = path
+        try:
+            self.data = path.read_bytes()
+        except OSError as error:
+            raise FormatError(f"the log cannot be read ({error.strerror})", path=path) from error
+        self.by_reader = version is None and not self._is_fixture()
+
+    def _is_fixture(self) -> bool:
+        if self.data.startswith((_ZSTD, _SQLITE)):
+            return False
+        try:
+            return parse_session_header(self.data, path=self.path).version < 2
+        except FormatError:  # told when the header is asked for
+            return True
+
+    @functools.cached_property
+    def log(self) -> SessionLog | None:
+        """The log as the reader reads it; None for a fixture."""
+        if not self.by_reader:
+            return None
+        from cassette_lab.session.reader import read_session
+
+        return read_session(self.path)
+
+    @functools.cached_property
+    def header(self) -> ScriptHeader:
+        """What the script needs of the header."""
+        if self.log is not None:
+            return ScriptHeader(self.log.header.id, self.log.header.created_at or 0, version=self.log.header.version)
+        return parse_session_header(self.data, path=self.path)
+
+    def calls(self) -> list[ReplayEntry]:
+        """All calls, also inherited ones."""
+        if self.log is not None:
+            return _derive(iter(self.log.rows), self.log.header.version, self.path)
+        return _derive(stored_rows(self.data, path=self.path), 0, self.path)
+
+    def script(self) -> SessionScript:
+        """The script of the session's own part."""
+        if self.log is not None:
+            return script_of_log(self.log)
+        header = self.header
+        watch = _FirstMessage()
+        rows = watch.through(_behind(stored_rows(self.data, path=self.path), header.seed_length))
+        entries = _derive(rows, 0, self.path)
+        return SessionScript(header.id, header.created_at, entries, primary=False, first_message=watch.texts)
+
+    def first_message(self) -> tuple[str, ...] | None:
+        """The first user message of the whole log; None, too, where the rows before it cannot be read."""
+        watch = _FirstMessage()
+        rows: Iterable[ScriptRow] = self.log.rows if self.log is not None else stored_rows(self.data, path=self.path)
+        try:
+            for _ in watch.through(rows):
+                if watch.texts is not None:
+                    break
+        except FormatError:
+            return None
+        return watch.texts
+
+
+def _primary_entries(file: Path, recorded: _Recorded | None, override_file: str | Path | None) -> Sequence[ReplayEntry]:
+    override = Override()
+    if override_file is not None and Path(override_file).exists():
+        override = read_override(override_file)
+    if override.replacement is not None:
+        return override.replacement
+    if recorded is None:
+        raise MissingFileError("there is no such session log; record the session first", code="FIXTURE_MISSING", path=file)
+    return override.patched(recorded.calls())
+
+
+def _derive(rows: Iterator[ScriptRow], version: int, path: str | Path | None) -> list[ReplayEntry]:
+    derive = derive_replay_script if version < 2 else derive_stream_script
+    try:
+        return derive(rows, path=path)
+    except FormatError:
+        for _ in rows:  # a row that cannot be read is told before a call that has no end
+            pass
+        raise
+
+
+def _behind(rows: Iterable[JsonObject | ChunkRun], start: float) -> Iterator[ScriptRow]:
+    """The rows from event number ``start`` on, cut within a packed row if need be, as ``Array.prototype.slice`` counts."""
+    if start < 0:
+        rows = list(rows)
+        total = sum(len(row.texts) if isinstance(row, ChunkRun) else 1 for row in rows)
+        start = max(0, total + (math.trunc(start) if math.isfinite(start) else start))
+    left = math.trunc(start) if math.isfinite(start) else start
+    rows = iter(rows)
+    for row in rows:
+        size = len(row.texts) if isinstance(row, ChunkRun) else 1
+        if size <= left:
+            left -= size
+            continue
+        yield row.from_member(int(left)) if isinstance(row, ChunkRun) else row
+        break
+    yield from rows
+
+
+def _refuse_open(pieces: Sequence[StreamChunk | ChunkRun], place: str, path: str | Path | None) -> None:
+    if pieces:
+        raise FormatError(
+            f"the model call in turn/step {place} ended without a finish chunk: its stream was thrown, cancelled or cut off; "
+            "say in an override file how it ends",
+            code="MISSING_FINISH",
+            path=path,
+        )
+
+
+def _summary_call(data: Any, path: str | Path | None) -> list[ReplayEntry]:
+    """The call behind a summary: none, unless it is marked as one."""
+    if data is None:
+        raise _type_error("a compaction/summary event has no data", path)
+    if not isinstance(data, dict) or data.get("llmStreamCall") is not True:
+        return []
+    if "rawOutput" not in data:
+        raise FormatError(
+            "a compaction/summary is marked as a model call and has no rawOutput", code="SUMMARY_WITHOUT_OUTPUT", path=path
+        )
+    output = data["rawOutput"]
+    if not isinstance(output, list) or None in output:
+        raise _type_error("the rawOutput of a compaction/summary is no array of blocks", path)
+    chunks: list[StreamChunk] = []
+    for index, block in enumerate(output):
+        start: StreamChunk = {"type": "block-start", "index": index}
+        if isinstance(block, dict) and "type" in block:
+            start["blockType"] = block["type"]
+        chunks += (start, {"type": "block-end", "index": index, "block": block})
+    if "usage" in data:
+        chunks.append({"type": "usage", "usage": data["usage"]})
+    chunks.append({"type": _FINISH, "reason": {"kind": "stop"}})
+    return [ChunksEntry(Chunks(chunks))]
+
+
+def _key(value: Any) -> str:
+    """A turn or step as JavaScript writes it into a text: what it takes for equal there counts as equal."""
+    if isinstance(value, str):
+        return value
+    if value is None or value is _UNDEFINED:
+        return "null" if value is None else "undefined"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, float)):
+        return number_text(value or 0) if math.isfinite(value) else str(value)
+    if isinstance(value, list):
+        return ",".join("" if item is None else _key(item) for item in value)
+    return "[object Object]"
+
+
+def _type_error(sentence: str, path: str | Path | None) -> FormatError:
+    return FormatError(sentence, code="TYPE_ERROR", path=path)

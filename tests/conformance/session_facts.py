@@ -64,9 +64,9 @@ def check_facts(log: SessionLog, path: Path, expected: dict[str, Any]) -> None:
     for name, value in wanted.items():
         assert_equal(seen[name], value, name)
     times = [event.time for event in events[log.boundary :]]
-    for name, pick in (("ownFirstTime", min), ("ownLastTime", max)):  # times may step back
+    for name, time in (("ownFirstTime", times[:1]), ("ownLastTime", times)):  # times may step back
         if name in expected:
-            assert_equal(pick(times, default=None), expected[name], name)
+            assert_equal(max(time, default=None), expected[name], name)
 
 
 def _physical(log: SessionLog) -> dict[str, Any]:

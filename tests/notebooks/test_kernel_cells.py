@@ -379,3 +379,38 @@ def test_a_mistake_above_a_cell_is_one_sentence_and_nothing_is_run(kernel: Kerne
     assert len(ran.traceback.strip().splitlines()) <= 1
     assert "run\n" not in ran.stdout
     assert "no cassette is active" in str(kernel.run("%cassette status").result)
+
+
+def test_a_swallowed_refusal_is_seen_in_the_line_and_in_the_status(kernel: Kernel, file: str) -> None:
+    assert kernel.run(f"%%cassette record {file}\nawait audit('a')").ok
+    swallowing = "try:\n    await audit('b')\nexcept Exception:\n    print('fallback')\nawait audit('a')"
+    ran = kernel.run(f"%%cassette replay {file}\n{swallowing}")
+    assert ran.ok
+    assert "· 1 call refused: not in the recording ·" in ran.lines[-1]
+    assert f"the replay of {file} refused 1 call" in str(kernel.run("%cassette status").result)
+    assert kernel.run(f"%cassette replay {file}").ok
+    kernel.run(swallowing)
+    assert "· 1 call refused ·" in str(kernel.run("%cassette status").result)
+    assert "1 call refused" in kernel.run("%cassette stop").lines[-1]
+
+
+def test_redacted_results_are_told_when_they_are_recorded(kernel: Kernel, file: str) -> None:
+    ran = kernel.run(f"%%cassette record {file}\nawait audit('token=abcdefgh12345678')")
+    assert "1 result redacted: replay needs --allow-redacted" in ran.lines[-1]
+    refused = kernel.run(f"%%cassette replay {file}\nawait audit('token=abcdefgh12345678')")
+    assert refused.reply["ename"] == "MismatchError"
+    assert "--no-redact" in refused.error
+    assert kernel.run(f"%%cassette replay {file} --allow-redacted\nawait audit('token=abcdefgh12345678')").ok
+
+
+def test_a_recording_of_nothing_says_so(kernel: Kernel, file: str) -> None:
+    ran = kernel.run(f"%%cassette record {file}\n1 + 1")
+    assert ran.lines[-1].startswith("● recorded 0 calls · no @subagent call was awaited ·")
+
+
+def test_a_time_limit_holds_in_replay(kernel: Kernel, file: str) -> None:
+    body = "try:\n    print(await asyncio.wait_for(audit('a', delay=20), 0.1))\nexcept TimeoutError:\n    print('too slow')"
+    for verb in ("record", "replay"):
+        ran = kernel.run(f"%%cassette {verb} {file}\n{body}")
+        assert ran.stdout == "too slow\n"
+        assert "1 aborted" in ran.lines[-1]

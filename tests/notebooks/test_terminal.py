@@ -40,7 +40,13 @@ def test_nothing_is_left_behind_and_errors_keep_their_lines(terminal: Terminal, 
 def test_a_mismatch(terminal: Terminal, file: str) -> None:
     terminal.run(f"%%cassette record {file}\nawait audit('a')")
     out = terminal.run(f"%%cassette replay {file}\n\nawait audit('other')")
-    for words in ("MismatchError: ", "why: nothing recorded for this request", "near: #1", "next: ", "line 3: await audit('other')"):
+    for words in (
+        "MismatchError: ",
+        "why: nothing recorded for this request",
+        "near: #1",
+        "next: ",
+        "line 3: await audit('other')",
+    ):
         assert words in out
     assert "site-packages" not in out
 

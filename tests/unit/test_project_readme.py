@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import re
 import shlex
@@ -29,8 +30,8 @@ def test_the_first_example_records_and_replays(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
-    exec(blocks("python")[0], names)  # noqa: S102 - our own README
-    asyncio.run(names["main"]())
+    program = compile(blocks("python")[0], "README.md", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    asyncio.run(eval(program, names))  # noqa: S307 - our own README
     assert capsys.readouterr().out == "src is fine\nsrc is fine\n"
     assert (tmp_path / "audit.cassette.jsonl").is_file()
 

@@ -99,13 +99,18 @@ class LogLines:
 
     ``number`` (from 1), ``frame`` (from 1, None for raw text) and ``end`` say where the last line given stands; ``end`` is
     the offset behind it in the text. After the iteration ``physical`` and ``torn_bytes`` are those of the file, and
-    ``broken`` says what is wrong with a frame that is not just torn. Reading can begin at ``start``, an offset in the file
-    where a frame or line begins.
+    ``broken`` says what is wrong with a frame that is not just torn.
+
+    Reading can begin at ``start``, an offset in the file where a frame or line begins: ``resume_at`` says where it could
+    go on another time (``resume_number`` is the line before that). ``whole_frames_only`` leaves a torn frame alone, for it may
+    still be growing.
     """
 
-    def __init__(self, file: LogFile, start: int = 0) -> None:
+    def __init__(self, file: LogFile, start: int = 0, *, whole_frames_only: bool = False) -> None:
         self._file = file
-        self._at = start
+        self._at = self.resume_at = start
+        self.resume_number = 0
+        self._whole_frames_only = whole_frames_only
         self.is_zstd = is_zstd(file.at(0, 4))
         self.number = 0
         self.end = 0
@@ -156,12 +161,15 @@ class LogLines:
             self._at += len(block)
             self.text_bytes += len(block)
             yield block
+            self.resume_at, self.resume_number = self._at - self._torn_line_bytes, self.number
 
     def _frame_blocks(self) -> Iterator[bytes]:
         while self._at < self._file.size:
             self.frame = self.whole_frames + 1
             try:
                 frame = walk_frame(self._file, self._at)
+                if frame.end is None and self._whole_frames_only:
+                    return
                 for block in decode_frame(self._file, frame):
                     self.text_bytes += len(block)
                     self._check_expansion(frame.end or self._file.size)
@@ -173,6 +181,8 @@ class LogLines:
                 return
             self._at = self.whole_frames_end = frame.end
             self.whole_frames += 1
+            if not self._torn_line_bytes:
+                self.resume_at, self.resume_number = frame.end, self.number
 
     def _check_expansion(self, compressed_bytes: int) -> None:
         if self.text_bytes > _SMALLEST_BOMB_BYTES and self.text_bytes > compressed_bytes * _MOST_EXPANSION:

@@ -7,7 +7,7 @@ snake_case here; ``to_json`` gives the former. Source: session logs, Header line
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
@@ -254,18 +254,23 @@ class SessionLog:
 
     def rows_from(self, seq: int) -> Iterator[Row]:
         """The rows from ``seq`` on; a run that begins before it is cut."""
-        rows = iter(self.rows)
-        for row in rows:
-            if isinstance(row, Event):
-                if row.seq < seq:
-                    continue
-                yield row
-            else:
-                if row.next_seq <= seq:
-                    continue
-                yield row.from_member(max(0, seq - row.seq0))
-            break
-        yield from rows
+        return rows_from(self.rows, seq)
+
+
+def rows_from(rows: Iterable[Row], seq: int) -> Iterator[Row]:
+    """Those of ``rows`` from ``seq`` on; a run that begins before it is given without its earlier members."""
+    left = iter(rows)
+    for row in left:
+        if isinstance(row, Event):
+            if row.seq < seq:
+                continue
+            yield row
+        else:
+            if row.next_seq <= seq:
+                continue
+            yield row.from_member(max(0, seq - row.seq0))
+        break
+    yield from left
 
 
 def expand_seqs(cited: Sequence[Any], before: int) -> list[int]:

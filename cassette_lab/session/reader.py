@@ -57,7 +57,7 @@ class SessionReader:
         self.problems: list[Problem] = []
         try:
             self._lines = LogLines(self._file)
-            self._rest = filter(_is_not_blank, self._lines)
+            self._rest = filter(is_not_blank, self._lines)
             self.header = self._read_header()
         except BaseException:
             self._file.close()
@@ -124,10 +124,10 @@ class SessionReader:
         """The last whole line was reached: tell what stands behind it."""
         lines = self._lines
         broken = lines.broken
-        if broken is not None and _ends_a_turn(lines.behind_the_break()):
+        if broken is not None and ends_a_turn(lines.behind_the_break()):
             self._refuse(f"{broken}, and a turn ended behind it: the file is damaged; {_RESTORE}", line=None)
         physical = lines.physical
-        if broken is None and physical.torn_frame_bytes and _ends_a_turn(lines.behind_the_break()):
+        if broken is None and physical.torn_frame_bytes and ends_a_turn(lines.behind_the_break()):
             self._refuse(f"the zstd frame is cut short, and a turn ended behind it: the file is damaged; {_RESTORE}", line=None)
         left = physical.torn_frame_bytes or physical.torn_line_bytes
         if left:
@@ -142,7 +142,7 @@ class SessionReader:
         lines = self._lines
         number, frame = lines.number, lines.frame
         itself = isinstance(error, GapError) and error.kind == "turn/end"
-        if itself or _ends_a_turn(self._rest) or _ends_a_turn(lines.behind_the_break()):
+        if itself or ends_a_turn(self._rest) or ends_a_turn(lines.behind_the_break()):
             where = "the row ends a turn" if itself else "a turn ended behind it"
             self._refuse(f"{error}, and {where}: the file is damaged; {_RESTORE}", line=number, frame=frame, field=error.field)
         for _ in self._rest:  # what is left still counts in the physical facts
@@ -217,7 +217,7 @@ def _boundary(header: SessionHeader, state: Rows, problems: list[Problem]) -> in
     return state.last_marker
 
 
-def _ends_a_turn(lines: Iterable[bytes]) -> bool:
+def ends_a_turn(lines: Iterable[bytes]) -> bool:
     """Whether one of the lines decodes to a ``turn/end``."""
     for line in lines:
         if b"turn" not in line and b"\\" not in line:
@@ -231,5 +231,6 @@ def _ends_a_turn(lines: Iterable[bytes]) -> bool:
     return False
 
 
-def _is_not_blank(line: bytes) -> bool:
+def is_not_blank(line: bytes) -> bool:
+    """Whether a line says anything."""
     return line.startswith(b"{") or not is_blank(decode_utf8(line))

@@ -59,7 +59,7 @@ def unpack_row(row: JsonObject, position: int) -> ChunkRun:
         if not is_number(data.get(name)):
             raise RowError("a packed row needs a number", f"data.{name}")
     seq0 = _seq0(row, position)
-    return _run(row["type"], data, {"turn", "step"}, seq0, row.get("time0"), data["turn"], data["step"], "data.")
+    return _run(row["type"], data, _PLACE_KEYS, seq0, row.get("time0"), data["turn"], data["step"], "data.")
 
 
 def read_stream(stream: Any, turn: Any = 0, step: Any = 0, seq: int = 0) -> Iterator[StreamItem]:
@@ -220,15 +220,23 @@ _CHUNK_KEYS: Final = frozenset({"type", "time", "chunk"})
 _EVENT_DATA_KEYS: Final = frozenset({"turn", "step", "chunk"})
 _TEXT_KEYS: Final = frozenset({"index", "dt", "texts"})
 _TOOL_KEYS: Final = frozenset({"index", "dt", "id", "args"})
+_PLACE_KEYS: Final = frozenset({"turn", "step"})
+_WANTED: Final = {
+    (is_tool, beside): own | beside
+    for is_tool, own in ((False, _TEXT_KEYS), (True, _TOOL_KEYS))
+    for beside in (_PLACE_KEYS, _STREAM_KEYS)
+}
+_STRINGS: Final = {str}
+_INTEGERS: Final = {int}
 
 
 def _run(
-    row_type: str, data: JsonObject, beside: set[str] | frozenset[str], seq0: int, time0: Any, turn: Any, step: Any, at: str
+    row_type: str, data: JsonObject, beside: frozenset[str], seq0: int, time0: Any, turn: Any, step: Any, at: str
 ) -> ChunkRun:
     kind = KIND_OF_ROW[row_type]
     is_tool = kind == "tool-call-delta"
     keys = data.keys()
-    wanted = (_TOOL_KEYS if is_tool else _TEXT_KEYS) | beside
+    wanted = _WANTED[is_tool, beside]
     if keys != wanted and not (is_tool and keys == wanted | {"name"}):
         raise RowError(f"a packed run of {row_type} has exactly the members {', '.join(sorted(wanted))}", at.rstrip("."))
     if not is_number(data["index"]):
@@ -239,7 +247,7 @@ def _run(
     if "name" in data and type(name) is not str:
         raise RowError("a name is a string", f"{at}name")
     texts = data["args" if is_tool else "texts"]
-    if type(texts) is not list or not texts or not all(type(text) is str for text in texts):
+    if type(texts) is not list or set(map(type, texts)) != _STRINGS:
         raise RowError("a packed run needs strings, at least one", f"{at}{'args' if is_tool else 'texts'}")
     first, gaps = _times(time0, data["dt"], len(texts), at)
     return ChunkRun(kind, as_number(turn), as_number(step), as_number(data["index"]), seq0, first, gaps, texts, call_id, name)
@@ -251,9 +259,13 @@ def _times(time0: Any, dt: Any, members: int, at: str) -> tuple[int, array[int]]
         raise RowError("a packed run needs an integer", "time0" if at == "data." else f"{at}time0")
     if type(dt) is not list or len(dt) != members - 1:
         raise RowError("a packed run has one time difference less than members", f"{at}dt")
+    if not dt:
+        return first, array("q")
+    if set(map(type, dt)) == _INTEGERS and abs(first) + len(dt) * max(max(dt), -min(dt)) <= MAX_SAFE_INTEGER:
+        return first, array("q", dt)
     gaps: array[int] = array("q")
     time = first
-    for value in dt:
+    for value in dt:  # some are large, or spelled 1.0, or no integers at all
         gap = as_integer(value)
         if gap is None:
             raise RowError("the time differences of a packed run are integers", f"{at}dt")

@@ -261,7 +261,7 @@ def _times(time0: Any, dt: Any, members: int, at: str) -> tuple[int, array[int]]
         raise RowError("a packed run has one time difference less than members", f"{at}dt")
     if not dt:
         return first, array("q")
-    if set(map(type, dt)) == _INTEGERS and abs(first) + len(dt) * max(max(dt), -min(dt)) <= MAX_SAFE_INTEGER:
+    if set(map(type, dt)) == _INTEGERS and abs(first) + len(dt) * max(map(abs, dt)) <= MAX_SAFE_INTEGER:
         return first, array("q", dt)
     gaps: array[int] = array("q")
     time = first

@@ -18,23 +18,43 @@ from cassette_lab.jsonio import JsonObject
 from cassette_lab.session.model import ChunkRun
 
 
+@dataclass(frozen=True, slots=True)
+class Deltas:
+    """Deltas that follow each other and differ in one text only: ``head`` is the first, ``name`` what the text is called."""
+
+    head: StreamChunk
+    name: str
+    texts: list[str]
+
+    def __iter__(self) -> Iterator[StreamChunk]:
+        for text in self.texts:
+            yield {**self.head, self.name: text}
+
+
+Piece: TypeAlias = StreamChunk | Deltas | ChunkRun
+
+
 class Chunks(Sequence[StreamChunk]):
     """The chunks of one call, in order. Each is a plain JSON object, made when it is read."""
 
     __slots__ = ("_length", "_pieces")
 
-    def __init__(self, pieces: Iterable[StreamChunk | ChunkRun] = ()) -> None:
+    def __init__(self, pieces: Iterable[Piece] = ()) -> None:
         self._pieces = list(pieces)
-        self._length = sum(len(piece.texts) if isinstance(piece, ChunkRun) else 1 for piece in self._pieces)
+        self._length: int | None = None
 
     def __iter__(self) -> Iterator[StreamChunk]:
         for piece in self._pieces:
             if isinstance(piece, ChunkRun):
                 yield from map(piece.chunk, piece.texts)
+            elif isinstance(piece, Deltas):
+                yield from piece
             else:
                 yield piece
 
     def __len__(self) -> int:
+        if self._length is None:
+            self._length = sum(len(piece.texts) if isinstance(piece, (ChunkRun, Deltas)) else 1 for piece in self._pieces)
         return self._length
 
     @overload
@@ -44,18 +64,69 @@ class Chunks(Sequence[StreamChunk]):
     def __getitem__(self, index: int | slice) -> StreamChunk | list[StreamChunk]:
         if isinstance(index, slice):
             return list(self)[index]
-        if not -self._length <= index < self._length:
+        if not -len(self) <= index < len(self):
             raise IndexError("there are not so many chunks")
-        return next(islice(self, index % self._length, None))
+        return next(islice(self, index % len(self), None))
 
     def __eq__(self, other: object) -> bool:
         return list(self) == list(other) if isinstance(other, (Chunks, list, tuple)) else NotImplemented
 
     def __hash__(self) -> int:
-        return hash(self._length)
+        return hash(len(self))
 
     def __repr__(self) -> str:
-        return f"<Chunks: {self._length}>"
+        return f"<Chunks: {len(self)}>"
+
+
+class CallChunks:
+    """Collects the chunks of one call. Deltas that are alike share what they have in common."""
+
+    __slots__ = ("_last", "_pieces")
+
+    def __init__(self) -> None:
+        self._pieces: list[Piece] = []
+        self._last: Deltas | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self._pieces)
+
+    def add(self, piece: StreamChunk | ChunkRun) -> None:
+        """The next chunk, or run of chunks."""
+        last = self._last
+        if type(piece) is dict and (name := _delta_text(piece)) is not None:
+            if last is not None and _are_alike(last.head, piece):
+                last.texts.append(piece[name])
+                return
+            piece = self._last = Deltas(piece, name, [piece[name]])  # type: ignore[assignment]
+        elif last is not None:
+            self._last = None
+        self._pieces.append(piece)
+
+    def close(self) -> Chunks:
+        """All of them. The next one begins a new call."""
+        chunks = Chunks(self._pieces)
+        self._pieces, self._last = [], None
+        return chunks
+
+
+def _delta_text(chunk: StreamChunk) -> str | None:
+    """What a delta's text is called; None for a chunk that is no delta, or has other members than a delta has."""
+    kind = chunk.get("type")
+    if kind == "text-delta" or kind == "reasoning-delta":  # noqa: PLR1714 - a set would hash the value, which may be any
+        return "text" if len(chunk) == 3 and "text" in chunk and "index" in chunk else None
+    if kind == "tool-call-delta" and type(chunk.get("id")) is str and "argumentsDelta" in chunk and "index" in chunk:
+        return "argumentsDelta" if len(chunk) == (5 if type(chunk.get("name")) is str else 4) else None
+    return None
+
+
+def _are_alike(one: StreamChunk, other: StreamChunk) -> bool:
+    """Whether two deltas differ in their text only. What is not the same object may be ``1`` and ``1.0``."""
+    return (
+        one["type"] == other["type"]
+        and one["index"] is other["index"]
+        and one.get("id") == other.get("id")
+        and one.get("name") == other.get("name")
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ Source: session logs, Stream replay (parse) and Packed chunk rows.
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -18,8 +19,8 @@ import orjson
 
 from cassette_lab.errors import FormatError
 from cassette_lab.jsonio import JsonObject, JsonSyntaxError, parse
-from cassette_lab.jsonio.text import is_blank, split_lines
-from cassette_lab.session.chunks import RowError, is_packed_row, unpack_row
+from cassette_lab.jsonio.text import is_blank
+from cassette_lab.session.chunks import KIND_OF_ROW, RowError, unpack_row
 from cassette_lab.session.model import ChunkRun
 
 
@@ -98,7 +99,8 @@ def stored_rows(source: str | bytes, *, path: str | Path | None = None, exact: b
                 raise FormatError(f"the line is no JSON: {error}", code="BAD_JSON_LINE", path=path, line=number) from None
         if type(record) is not dict:
             raise FormatError("the line is no JSON object", code="LINE_NOT_OBJECT", path=path, line=number)
-        if is_packed_row(record.get("type")):
+        kind = record.get("type")
+        if type(kind) is str and kind in KIND_OF_ROW:
             try:
                 run = _run(record, seq)
             except RowError as error:
@@ -119,9 +121,8 @@ _NUMBERS: Final = frozenset({int, float})
 
 
 def _lines(source: str | bytes) -> Iterator[tuple[int, str | bytes]]:
-    if isinstance(source, bytes):
-        return split_lines(source)
-    return enumerate(_BREAK.split(source), 1)
+    """The lines with their numbers; those of bytes keep their break, which JSON passes over."""
+    return enumerate(io.BytesIO(source) if isinstance(source, bytes) else _BREAK.split(source), 1)
 
 
 def _is_blank(line: str | bytes) -> bool:

@@ -21,7 +21,7 @@ from cassette_lab.errors import FormatError, MissingFileError
 from cassette_lab.jsonio import JsonObject, number_text
 from cassette_lab.session.chunks import Chunk, RowError, read_stream
 from cassette_lab.session.collation import collation_key
-from cassette_lab.session.entries import Chunks, ChunksEntry, ReplayEntry, SessionScript, message_texts
+from cassette_lab.session.entries import CallChunks, Chunks, ChunksEntry, ReplayEntry, SessionScript, message_texts
 from cassette_lab.session.fixtures import ScriptHeader, parse_session_header, stored_rows
 from cassette_lab.session.model import CHUNK_TYPE, ChunkRun, Event, SessionLog
 from cassette_lab.session.overrides import Override, read_override
@@ -85,34 +85,36 @@ def derive_replay_script(rows: Iterable[ScriptRow], *, path: str | Path | None =
     summary, or the log's end), ``SUMMARY_WITHOUT_OUTPUT``, or ``TYPE_ERROR`` for an event that is not what it should be.
     """
     entries: list[ReplayEntry] = []
-    pieces: list[StreamChunk | ChunkRun] = []
+    call = CallChunks()
     place = ""
+    last_turn: Any = call  # no turn of a log
+    last_step: Any = call
     for row in rows:
         piece: Any = row
         if isinstance(row, ChunkRun):
             turn, step = row.turn, row.step
         else:
-            kind, data = (row.type, row.data) if isinstance(row, Event) else (row.get("type"), row.get("data"))
-            if kind == _SUMMARY:
-                _refuse_open(pieces, place, path)
-                entries.extend(_summary_call(data, path))
-                continue
+            kind, data = (row.get("type"), row.get("data")) if isinstance(row, dict) else (row.type, row.data)
             if kind != CHUNK_TYPE:
+                if kind == _SUMMARY:
+                    _refuse_open(call, place, path)
+                    entries.extend(_summary_call(data, path))
                 continue
             if not isinstance(data, dict):
                 raise _type_error("an assistant/chunk event has no data", path)
             turn, step, piece = data.get("turn", _UNDEFINED), data.get("step", _UNDEFINED), data.get("chunk")
-        here = f"{turn}/{step}" if type(turn) is int and type(step) is int else f"{_key(turn)}/{_key(step)}"
-        if here != place:
-            _refuse_open(pieces, place, path)
-            place = here
+        if turn is not last_turn or step is not last_step:
+            last_turn, last_step = turn, step
+            here = f"{_key(turn)}/{_key(step)}"
+            if here != place:
+                _refuse_open(call, place, path)
+                place = here
         if piece is None:
             raise _type_error("an assistant/chunk event has no chunk", path)
-        pieces.append(piece)
-        if isinstance(piece, dict) and piece.get("type") == _FINISH:
-            entries.append(ChunksEntry(Chunks(pieces)))
-            pieces = []
-    _refuse_open(pieces, place, path)
+        call.add(piece)
+        if type(piece) is dict and piece.get("type") == _FINISH:
+            entries.append(ChunksEntry(call.close()))
+    _refuse_open(call, place, path)
     return entries
 
 
@@ -274,8 +276,8 @@ def _behind(rows: Iterable[JsonObject | ChunkRun], start: float) -> Iterator[Scr
     yield from rows
 
 
-def _refuse_open(pieces: Sequence[StreamChunk | ChunkRun], place: str, path: str | Path | None) -> None:
-    if pieces:
+def _refuse_open(call: CallChunks | list[Any], place: str, path: str | Path | None) -> None:
+    if call:
         raise FormatError(
             f"the model call in turn/step {place} ended without a finish chunk: its stream was thrown, cancelled or cut off; "
             "say in an override file how it ends",

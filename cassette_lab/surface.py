@@ -8,7 +8,7 @@ Source: cassette format, Identity, Surface.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from cassette_lab.errors import SurfaceError
@@ -36,64 +36,73 @@ def fold_surface(events: Sequence[Any]) -> list[Any]:
     A ``user/message`` is its ``data``, the others their ``data.message`` (None where there is none); an assistant message
     with empty content is left out. Raises ``SurfaceError`` where an event breaks a rule of the surface.
     """
-    messages = []
-    for seq in surface_seqs(events):
-        event = events[seq]
-        message = event.get("data")
-        if event["type"] != "user/message":
-            message = message.get("message") if isinstance(message, Mapping) else None
-        if event["type"] == "assistant/message" and isinstance(message, Mapping) and message.get("content") in ([], ()):
-            continue
-        messages.append(message)
-    return messages
+    return [message for seq in surface_seqs(events) for message in surface_messages(events[seq])]
+
+
+def surface_messages(event: Mapping[str, Any]) -> list[Any]:
+    """The message that an event on the surface stands for; none for an assistant message with empty content."""
+    message = event.get("data")
+    if event["type"] != "user/message":
+        message = message.get("message") if isinstance(message, Mapping) else None
+    if event["type"] == "assistant/message" and isinstance(message, Mapping) and message.get("content") in ([], ()):
+        return []
+    return [message]
 
 
 def surface_seqs(events: Sequence[Any]) -> list[int]:
     """The seqs of the events that make up the surface, in order. Linear in the events and the seqs they cite."""
     _check_sequence(events)
-    surface = _Surface()
+    surface = Surface()
     for seq, event in enumerate(events):
         if not isinstance(event, Mapping):
             raise SurfaceError(f"event {seq} is not an object")
         if as_integer(event.get("seq")) != seq:
             raise SurfaceError(f"event {seq} does not carry its position as its seq", field="seq")
-        kind = event.get("type")
-        if not isinstance(kind, str) or kind not in ELIGIBLE_TYPES:
-            for name in ("surfaceOp", "sourceEventSeqs"):
-                if name in event:
-                    raise SurfaceError(f"event {seq} is no message and must not carry {name}", field=name)
-            continue
-        sources = _sources(event, seq)
-        operation = event.get("surfaceOp")
-        if operation == "append" and isinstance(operation, str):
-            surface.append(seq)
-            continue
-        start, end = _replaced_span(operation, seq)
-        shadowed = surface.replace(seq, start, end)
-        missing = [node for node in shadowed if node not in sources]
-        if missing:
-            raise SurfaceError(
-                f"event {seq} replaces event {missing[0]} without citing it in sourceEventSeqs", field="sourceEventSeqs"
-            )
-        if event["type"] == "tool/result":
-            _check_rewrite(events, seq, shadowed)
+        surface.add(event, seq, events.__getitem__)
     return surface.seqs()
 
 
-class _Surface:
-    """The seqs on the surface as a linked list, so that replacing costs no more than what is replaced."""
+class Surface:
+    """The seqs on the surface, event by event: a linked list, so that replacing costs no more than what is replaced."""
 
     def __init__(self) -> None:
         self._next: dict[int, int] = {}
         self._previous: dict[int, int] = {}
         self._last = _BEFORE
 
+    def add(self, event: Mapping[str, Any], seq: int, earlier: Callable[[int], Mapping[str, Any]]) -> None:
+        """The next event, whose place is ``seq``; ``earlier`` gives those that were added.
+
+        Raises ``SurfaceError`` where it breaks a rule; the surface is then as before.
+        """
+        kind = event.get("type")
+        if not isinstance(kind, str) or kind not in ELIGIBLE_TYPES:
+            for name in ("surfaceOp", "sourceEventSeqs"):
+                if name in event:
+                    raise SurfaceError(f"event {seq} is no message and must not carry {name}", field=name)
+            return
+        sources = _sources(event, seq)
+        operation = event.get("surfaceOp")
+        if operation == "append" and isinstance(operation, str):
+            self.append(seq)
+            return
+        shadowed = self.span(seq, *_replaced_span(operation, seq))
+        missing = [node for node in shadowed if node not in sources]
+        if missing:
+            raise SurfaceError(
+                f"event {seq} replaces event {missing[0]} without citing it in sourceEventSeqs", field="sourceEventSeqs"
+            )
+        if kind == "tool/result":
+            _check_rewrite(event, seq, shadowed, earlier)
+        self.replace(seq, shadowed)
+
     def append(self, seq: int) -> None:
+        """Put ``seq`` behind the last one."""
         self._link(self._last, seq)
         self._last = seq
 
-    def replace(self, seq: int, start: int, end: int) -> list[int]:
-        """Put ``seq`` in place of the span from ``start`` to ``end``; returns that span."""
+    def span(self, seq: int, start: int, end: int) -> list[int]:
+        """The nodes from ``start`` to ``end``, which ``seq`` is to replace. Raises ``SurfaceError`` where there are none."""
         for bound in (start, end):
             if bound not in self._previous:
                 raise SurfaceError(f"event {seq} replaces event {bound}, which is not on the surface", field="surfaceOp")
@@ -102,16 +111,22 @@ class _Surface:
             if shadowed[-1] == self._last:
                 raise SurfaceError(f"event {seq} replaces a span that starts behind its end", field="surfaceOp")
             shadowed.append(self._next[shadowed[-1]])
-        self._link(self._previous[start], seq)
+        return shadowed
+
+    def replace(self, seq: int, shadowed: list[int]) -> None:
+        """Put ``seq`` in place of the nodes that ``span`` gave."""
+        end = shadowed[-1]
+        self._link(self._previous[shadowed[0]], seq)
         if end == self._last:
             self._last = seq
         else:
             self._link(seq, self._next[end])
         for node in shadowed:
             del self._previous[node]
-        return shadowed
 
     def seqs(self) -> list[int]:
+        """The events that make up the surface, in order."""
+        """The surface, in order."""
         found = []
         at = _BEFORE
         while at != self._last:
@@ -160,12 +175,15 @@ def _replaced_span(operation: Any, seq: int) -> tuple[int, int]:
     return start, end
 
 
-def _check_rewrite(events: Sequence[Any], seq: int, shadowed: list[int]) -> None:
+def _check_rewrite(
+    event: Mapping[str, Any], seq: int, shadowed: list[int], earlier: Callable[[int], Mapping[str, Any]]
+) -> None:
     """A tool result may only be rewritten by one that differs in its content."""
-    if len(shadowed) != 1 or events[shadowed[0]]["type"] != "tool/result":
+    before = earlier(shadowed[0])
+    if len(shadowed) != 1 or before["type"] != "tool/result":
         raise SurfaceError(f"event {seq} is a tool/result and must replace exactly one tool/result", field="surfaceOp")
     try:
-        same = _apart_from_content(events[seq], seq) == _apart_from_content(events[shadowed[0]], shadowed[0])
+        same = _apart_from_content(event, seq) == _apart_from_content(before, shadowed[0])
     except CanonicalError as error:
         raise SurfaceError(f"event {seq} or the result it replaces is not plain JSON: {error}", field="data") from None
     if not same:

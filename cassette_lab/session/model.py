@@ -158,6 +158,12 @@ class ChunkRun:
         for seq, (time, chunk) in enumerate(self.chunks(), self.seq0):
             yield Event(CHUNK_TYPE, seq, time, {"turn": self.turn, "step": self.step, "chunk": chunk})
 
+    def first_members(self, count: int) -> ChunkRun:
+        """Only the first ``count`` members of this run (1 or more)."""
+        gaps, texts = self.gaps[: count - 1], self.texts[:count]
+        key = self.kind, self.turn, self.step, self.index, self.seq0, self.time0
+        return ChunkRun(*key, gaps, texts, self.call_id, self.name, self.packed)
+
     def from_member(self, count: int) -> ChunkRun:
         """This run without its first ``count`` members (fewer than all)."""
         if not count:

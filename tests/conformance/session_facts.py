@@ -8,18 +8,22 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from cassette_lab.session.derive import derive
 from cassette_lab.session.finding import find_logs
 from cassette_lab.session.model import SessionLog
 from cassette_lab.session.reader import read_session
 from tests.conformance.case import Case
 from tests.conformance.identity import assert_equal
+from tests.conformance.session_derived import check_derived, check_tree
 
 
-def tree_cases(name: str, root: Path, sessions: list[dict[str, Any]], *, whole: bool) -> Iterator[Case]:
-    """One case for each session of a tree, and one for what is found there (``whole``: these files and no others)."""
+def tree_cases(name: str, root: Path, tree: dict[str, Any], *, whole: bool) -> Iterator[Case]:
+    """One case for each session of a tree, one for what is found there (``whole``: these files and no others), one for all."""
+    sessions = tree.get("sessions", [])
     yield Case(f"{name}/found", partial(_check_found, root, sessions, whole=whole))
     for expected in sessions:
         yield Case(f"{name}/{expected['file']}", partial(_check_session, root / expected["file"], expected))
+    yield Case(f"{name}/together", partial(_check_together, root, tree))
 
 
 def _check_found(root: Path, sessions: list[dict[str, Any]], *, whole: bool) -> None:
@@ -35,6 +39,11 @@ def _check_found(root: Path, sessions: list[dict[str, Any]], *, whole: bool) -> 
 def _check_session(path: Path, expected: dict[str, Any]) -> None:
     log = read_session(path)
     check_facts(log, path, expected)
+    check_derived(derive(log), expected)
+
+
+def _check_together(root: Path, tree: dict[str, Any]) -> None:
+    check_tree([derive(read_session(root / expected["file"])) for expected in tree.get("sessions", [])], tree)
 
 
 def check_facts(log: SessionLog, path: Path, expected: dict[str, Any]) -> None:

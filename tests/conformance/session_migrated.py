@@ -16,4 +16,4 @@ def cases(folder: Path) -> Iterator[Case]:
         expected = jsonio.parse(path.read_bytes())
         for name, tree in sorted(expected.items()):
             if isinstance(tree, dict) and "sessions" in tree:
-                yield from tree_cases(f"{path.parent.name}/{name}", path.parent / name, tree["sessions"], whole=True)
+                yield from tree_cases(f"{path.parent.name}/{name}", path.parent / name, tree, whole=True)

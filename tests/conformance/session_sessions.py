@@ -17,4 +17,4 @@ def cases(folder: Path) -> Iterator[Case]:
         tree = path.parent / "sessions"
         name = path.parent.relative_to(folder).as_posix()
         is_tree = tree.is_dir()
-        yield from tree_cases(name, tree if is_tree else path.parent, expected.get("sessions", []), whole=is_tree)
+        yield from tree_cases(name, tree if is_tree else path.parent, expected, whole=is_tree)

@@ -1,0 +1,246 @@
+"""Model calls and attempts, with their retries and an estimate of when each request was sent.
+
+Formats 0 and 1 have a call's chunks as events of their own, between other events; later formats have one event per call
+with its stream inside. Source: session logs, Calls, and where chunks and times live.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Final, TypeAlias
+
+from cassette_lab.session.facts import ModelCall, Retry, SettledAs, Time
+from cassette_lab.session.members import inner, items, number, text, text_blocks, time_of, whole
+from cassette_lab.session.model import CHUNK_TYPE, ChunkRun, Event
+from cassette_lab.session.streams import Stream
+from cassette_lab.session.usage import Usage, read_usage, total
+
+_Key: TypeAlias = tuple[Any, Any]
+_BEFORE_REQUESTS: Final = ("user/message", "system/message", "developer/message", "request/header", "request/context")
+
+
+class CallsTracker:
+    """Reads model calls and retries off the rows of one log; ``cut`` ends what a fork inherited.
+
+    ``message_usage`` and ``final_text`` are of the own assistant messages.
+    """
+
+    def __init__(self, version: int, *, bodies: bool = False) -> None:
+        self.calls: list[ModelCall] = []
+        self.retries: list[Retry] = []
+        self.message_usage = Usage()
+        self.final_text: str | None = None
+        self._version, self._bodies = version, bodies
+        self._stream: Stream | None = None
+        self._key: _Key = (None, None)
+        self._unsettled: dict[_Key, int] = {}
+        self._attempts: dict[_Key, int] = {}
+        self._open_retries: dict[tuple[str | None, int | None], int] = {}
+        self._markers: list[tuple[Time, str]] = []
+        self._request: tuple[Time | None, str | None] = (None, None)
+        self._provider: str | None = None
+        self._model: str | None = None
+
+    def handlers(self) -> Mapping[str, Callable[[Event], None]]:
+        """What to call for which type of event."""
+        settling: dict[str, Callable[[Event], None]] = {"assistant/message": self._message}
+        if self._version >= 2:
+            settling["assistant/attempt"] = self._attempt
+        else:
+            settling |= {CHUNK_TYPE: self._chunk}
+        return {
+            **settling,
+            **dict.fromkeys(_BEFORE_REQUESTS, self._mark),
+            "request/header": self._header,
+            "request/context": self._context,
+            "turn/end": self._close_at,
+            "step/start": self._step_start,
+            "step/end": self._close_at,
+            "llm/retry": self._retry,
+            "llm/retry-started": self._retry_started,
+        }
+
+    def add_run(self, run: ChunkRun) -> None:
+        """A packed run of deltas (formats 0 and 1)."""
+        self._open((run.turn, run.step), float(run.time0)).add_run(run)
+
+    def cut(self) -> None:
+        """Everything so far is inherited, and nothing of it goes on; only the model stays the one that was set."""
+        self.close()
+        self.calls = [replace(call, inherited=True) for call in self.calls]
+        self.retries = [replace(retry, inherited=True) for retry in self.retries]
+        self.message_usage, self.final_text = Usage(), None
+        self._unsettled, self._attempts, self._open_retries, self._markers = {}, {}, {}, []
+
+    def close(self) -> None:
+        """The call whose chunks were coming in is over."""
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            self._unsettled[self._key] = len(self.calls)
+            self._add(self._key, stream, "none", self._request)
+
+    def _open(self, key: _Key, time: Time) -> Stream:
+        if self._stream is not None and key != self._key:
+            self.close()
+        if self._stream is None:
+            self._stream, self._key = Stream(bodies=self._bodies), key
+            self._request = self._take_request(time)
+        return self._stream
+
+    def _chunk(self, event: Event) -> None:
+        stream = self._open((event.data.get("turn"), event.data.get("step")), event.time)
+        chunk = event.data.get("chunk")
+        stream.add_chunk(chunk, time_of(event))
+        if type(chunk) is dict and chunk.get("type") == "finish":
+            self.close()
+
+    def _message(self, event: Event) -> None:
+        data = event.data
+        usage = read_usage(data.get("usage"))
+        self.message_usage = total((self.message_usage, usage))
+        content = inner(data, "message").get("content")
+        if type(content) is list:
+            self.final_text = "".join(text_blocks(content))
+        if self._version >= 2:
+            self._settle_stream(event, "message", usage)
+            return
+        key = data.get("turn"), data.get("step")
+        if self._stream is not None and self._key == key:
+            self.close()
+        place = self._unsettled.pop(key, None)
+        if place is not None:
+            call = self.calls[place]
+            self.calls[place] = replace(
+                call,
+                settled_as="message",
+                interrupted=data.get("interrupted") is True,
+                settled_at=time_of(event),
+                usage=usage or call.usage,
+            )
+
+    def _attempt(self, event: Event) -> None:
+        self._settle_stream(event, "attempt", read_usage(event.data.get("usage")))
+
+    def _settle_stream(self, event: Event, settled_as: SettledAs, usage: Usage | None) -> None:
+        stream = Stream(bodies=self._bodies)
+        for item in items(event.data, "stream"):
+            stream.add_item(item)
+        first = event.time if stream.first_chunk_at is None else stream.first_chunk_at
+        self._add(
+            (event.data.get("turn"), event.data.get("step")),
+            stream,
+            settled_as,
+            self._take_request(first),
+            settled_at=time_of(event),
+            interrupted=event.data.get("interrupted") is True,
+            usage=usage,
+        )
+
+    def _add(
+        self,
+        key: _Key,
+        stream: Stream,
+        settled_as: SettledAs,
+        request: tuple[Time | None, str | None],
+        *,
+        settled_at: Time | None = None,
+        interrupted: bool = False,
+        usage: Usage | None = None,
+    ) -> None:
+        self._attempts[key] = self._attempts.get(key, 0) + 1
+        finish = stream.finish
+        names = {"turn": key[0], "step": key[1]}
+        self.calls.append(
+            ModelCall(
+                turn=whole(names, "turn"),
+                step=whole(names, "step"),
+                attempt=self._attempts[key],
+                settled_as=settled_as,
+                interrupted=interrupted,
+                provider=self._provider,
+                model=self._model,
+                requested_at=request[0],
+                requested_by=request[1],
+                chunks=stream.chunks,
+                deltas=stream.deltas,
+                first_chunk_at=stream.first_chunk_at,
+                first_delta_at=stream.first_delta_at,
+                last_delta_at=stream.last_delta_at,
+                last_chunk_at=stream.last_chunk_at,
+                settled_at=settled_at,
+                finish=finish,
+                finish_kind=None if finish is None else text(finish, "kind"),
+                error_code=None if finish is None else text(inner(finish, "failure"), "code"),
+                usage=usage or stream.usage,
+                text_chars=stream.chars.get("text-delta", 0),
+                reasoning_chars=stream.chars.get("reasoning-delta", 0),
+                argument_chars=stream.chars.get("tool-call-delta", 0),
+                text=stream.body("text-delta"),
+                reasoning=stream.body("reasoning-delta"),
+            )
+        )
+
+    def _close_at(self, event: Event) -> None:
+        del event
+        self.close()
+
+    def _mark(self, event: Event) -> None:
+        """An event that comes before every request: the latest one before the first chunk is the best estimate."""
+        if event.time > 0:
+            self._markers.append((event.time, event.type))
+
+    def _take_request(self, time: Time) -> tuple[Time | None, str | None]:
+        """The estimate for a call whose first chunk came at ``time``; no later call is estimated from what came before it.
+
+        A later format writes a call's event when it is over: what was logged while it streamed belongs to the next one.
+        """
+        before = [marker for marker in self._markers if marker[0] <= time]
+        self._markers = [marker for marker in self._markers if marker[0] > time]
+        latest: tuple[Time | None, str | None] = (None, None)
+        for marker in before:
+            if latest[0] is None or marker[0] >= latest[0]:
+                latest = marker
+        return latest
+
+    def _step_start(self, event: Event) -> None:
+        self.close()
+        self._markers.clear()
+        self._mark(event)
+
+    def _header(self, event: Event) -> None:
+        config = inner(inner(event.data, "header"), "config")
+        self._use_model(text(config, "provider"), text(config, "model"))
+        self._mark(event)
+
+    def _context(self, event: Event) -> None:
+        self._use_model(text(event.data, "provider"), text(event.data, "model"))
+        self._mark(event)
+
+    def _use_model(self, provider: str | None, model: str | None) -> None:
+        if model is not None:
+            self._provider, self._model = provider, model
+
+    def _retry(self, event: Event) -> None:
+        self.close()
+        data = event.data
+        failure, retry = inner(data, "failure"), whole(data, "retry")
+        self._open_retries[text(data, "retryId"), retry] = len(self.retries)
+        self.retries.append(
+            Retry(
+                turn=whole(data, "turn"),
+                step=whole(data, "step"),
+                retry=retry,
+                max_retries=whole(data, "maxRetries"),
+                delay_ms=number(data, "delayMs"),
+                error_code=text(failure, "code"),
+                error_status=whole(failure, "status"),
+                failed_at=time_of(event),
+            )
+        )
+
+    def _retry_started(self, event: Event) -> None:
+        place = self._open_retries.pop((text(event.data, "retryId"), whole(event.data, "retry")), None)
+        if place is not None:
+            self.retries[place] = replace(self.retries[place], started_at=time_of(event))
+        self._mark(event)

@@ -1,0 +1,171 @@
+"""The forest of sessions: whose child each is, which tool call started it, and what does not fit together.
+
+A child names its parent in its header. A parent names its children in its catalog (formats 3 and later), in the result of
+the call that started one in the background, and in the message that says that one ended. Nothing else links the two:
+where more than one call could have started a child, none did. Source: session logs, Parents and children.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from cassette_lab.session.facts import Child, SessionFacts, Settlement, ToolCall, own
+from cassette_lab.session.usage import Usage, total
+
+LinkedBy: TypeAlias = Literal["result", "label", "interval"]
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A child and its parent. ``catalog``, ``call`` and ``settlement`` are the parent's own words on it, if there are any.
+
+    ``linked_by`` says how the call was found: its result names the child, the two have one label, or the child was created
+    while it ran; each only where no other call or child fits as well.
+    """
+
+    child: str
+    parent: str
+    catalog: Child | None = None
+    settlement: Settlement | None = None
+    call: ToolCall | None = None
+    linked_by: LinkedBy | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Forest:
+    """Sessions and how they belong together, by id.
+
+    ``roots`` have no parent here, ``children`` are in the order they were created. ``missing_parents`` maps a session to
+    the parent that its header names and that is not here, ``missing_children`` a parent to those that only it names.
+    Sessions in ``cycles`` would be their own ancestors; those are roots, too, so that every session has its place once.
+    ``disagreements`` are children whose header names another parent than the catalog they are in.
+    """
+
+    sessions: Mapping[str, SessionFacts]
+    links: Mapping[str, Link]
+    roots: tuple[str, ...]
+    children: Mapping[str, tuple[str, ...]]
+    missing_parents: Mapping[str, str]
+    missing_children: Mapping[str, tuple[str, ...]]
+    cycles: tuple[str, ...]
+    disagreements: tuple[str, ...]
+
+    def walk(self, root: str | None = None) -> Iterator[tuple[str, int]]:
+        """Every session below ``root`` (all of them without one) with its depth, parents before children."""
+        waiting = [(each, 0) for each in reversed(self.roots if root is None else (root,))]
+        while waiting:
+            session_id, depth = waiting.pop()
+            yield session_id, depth
+            waiting += [(child, depth + 1) for child in reversed(self.children.get(session_id, ()))]
+
+    def usage(self, root: str) -> Usage:
+        """What a session is known to have cost with all its descendants, each counted once."""
+        return total(self.sessions[session_id].usage for session_id, _ in self.walk(root))
+
+
+def link(sessions: Iterable[SessionFacts]) -> Forest:
+    """The forest of these sessions; of several with one id the last counts."""
+    by_id = {session.id: session for session in sessions}
+    parents: dict[str, str] = {}
+    missing: dict[str, str] = {}
+    for session in by_id.values():
+        parent = session.header.parent_session
+        if parent is not None:
+            (parents if parent in by_id else missing)[session.id] = parent
+    cycles = _cycles(parents)
+    links: dict[str, Link] = {}
+    for parent, ids in _grouped(parents).items():
+        links.update(_links(by_id[parent], [by_id[child] for child in ids]))
+    placed = {child: parent for child, parent in parents.items() if child not in cycles}
+    return Forest(
+        sessions=by_id,
+        links=links,
+        roots=tuple(_in_order(by_id[each] for each in by_id if each not in placed)),
+        children={parent: tuple(_in_order(by_id[child] for child in ids)) for parent, ids in _grouped(placed).items()},
+        missing_parents=missing,
+        missing_children={session.id: named for session in by_id.values() if (named := _absent(session, by_id))},
+        cycles=tuple(each for each in by_id if each in cycles),
+        disagreements=tuple(
+            child.session_id
+            for session in by_id.values()
+            for child in own(session.children)
+            if child.session_id in by_id and by_id[child.session_id].header.parent_session != session.id
+        ),
+    )
+
+
+def _links(parent: SessionFacts, children: list[SessionFacts]) -> dict[str, Link]:
+    """Each child's link; the surest way of finding its call first, so that a call that is taken fits no other."""
+    calls = [call for call in own(parent.tool_calls) if call.delegates]
+    catalog = {child.session_id: child for child in own(parent.children)}
+    settled = {each.session_id: each for each in own(parent.settlements)}
+    found: dict[str, tuple[ToolCall, LinkedBy]] = {}
+    for call in calls:
+        if call.child_session_id is not None:
+            found[call.child_session_id] = (call, "result")
+    for way in ("label", "interval"):
+        taken = {id(call) for call, _ in found.values()}
+        free = [call for call in calls if id(call) not in taken and call.child_session_id is None]
+        waiting = [child for child in children if child.id not in found]
+        fitting = {child.id: [call for call in free if _fits(way, call, child, catalog.get(child.id))] for child in waiting}
+        claims: dict[int, int] = defaultdict(int)
+        for candidates in fitting.values():
+            for call in candidates:
+                claims[id(call)] += 1
+        for child_id, candidates in fitting.items():
+            if len(candidates) == 1 and claims[id(candidates[0])] == 1:
+                found[child_id] = (candidates[0], "label" if way == "label" else "interval")
+    links = {}
+    for child in children:
+        said = catalog.get(child.id), settled.get(child.id)
+        links[child.id] = Link(child.id, parent.id, *said, *found.get(child.id, (None, None)))
+    return links
+
+
+def _fits(way: str, call: ToolCall, child: SessionFacts, noted: Child | None) -> bool:
+    if way == "label":
+        descriptor = child.descriptor
+        label = (descriptor.label if descriptor is not None else None) or (noted.label if noted is not None else None)
+        return label is not None and call.delegation_label == label
+    created_at = child.header.created_at
+    if created_at is None or call.started_at is None or created_at < call.started_at:
+        return False
+    return call.ended_at is None or created_at <= call.ended_at
+
+
+def _cycles(parents: Mapping[str, str]) -> set[str]:
+    """The sessions that are their own ancestors."""
+    state: dict[str, int] = {}
+    cycles: set[str] = set()
+    for number, start in enumerate(parents, 1):
+        path = []
+        at: str | None = start
+        while at is not None and at not in state:
+            state[at] = number
+            path.append(at)
+            at = parents.get(at)
+        if at is not None and state[at] == number:
+            cycles.update(path[path.index(at) :])
+    return cycles
+
+
+def _grouped(parents: Mapping[str, str]) -> dict[str, list[str]]:
+    grouped: dict[str, list[str]] = defaultdict(list)
+    for child, parent in parents.items():
+        grouped[parent].append(child)
+    return grouped
+
+
+def _in_order(sessions: Iterable[SessionFacts]) -> list[str]:
+    known = sorted(sessions, key=lambda session: (session.header.created_at is None, session.header.created_at or 0))
+    return [session.id for session in known]
+
+
+def _absent(session: SessionFacts, by_id: Mapping[str, SessionFacts]) -> tuple[str, ...]:
+    named = [child.session_id for child in own(session.children)]
+    named += [call.child_session_id for call in own(session.tool_calls) if call.child_session_id is not None]
+    named += [settlement.session_id for settlement in own(session.settlements)]
+    return tuple(child for child in dict.fromkeys(named) if child not in by_id)

@@ -1,0 +1,60 @@
+"""Members of an event's data, which may be anything: a value of the wanted type, or None."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cassette_lab.jsonio import JsonObject, as_integer
+from cassette_lab.session.chunks import is_number
+from cassette_lab.session.model import Event
+
+
+def text(data: JsonObject, name: str) -> str | None:
+    """A string."""
+    value = data.get(name)
+    return value if type(value) is str else None
+
+
+def whole(data: JsonObject, name: str) -> int | None:
+    """A whole number, 0 or more."""
+    value = as_integer(data.get(name))
+    return value if value is not None and value >= 0 else None
+
+
+def number(data: JsonObject, name: str) -> float | None:
+    """A finite number."""
+    value = data.get(name)
+    return value if is_number(value) else None
+
+
+def inner(data: JsonObject, name: str) -> JsonObject:
+    """An object; an empty one where there is none."""
+    value = data.get(name)
+    return value if type(value) is dict else {}
+
+
+def items(data: JsonObject, name: str) -> list[Any]:
+    """An array; an empty one where there is none."""
+    value = data.get(name)
+    return value if type(value) is list else []
+
+
+def known(time: float) -> float | None:
+    """A time in epoch ms; 0 stands for one that the log does not have."""
+    return time if time > 0 else None
+
+
+def time_of(event: Event) -> float | None:
+    """An event's time in epoch ms, if the log has it."""
+    return event.time if event.time > 0 else None
+
+
+def text_blocks(content: Any) -> list[str]:
+    """The texts of the text blocks of a message's content."""
+    if type(content) is not list:
+        return []
+    return [
+        block["text"]
+        for block in content
+        if type(block) is dict and block.get("type") == "text" and type(block.get("text")) is str
+    ]

@@ -1,0 +1,108 @@
+"""Turns and steps: when they began, how they ended, and how long the message that began a turn had waited.
+
+Source: session logs, Event types, turn/end; Calls, and where chunks and times live.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from cassette_lab.jsonio import JsonObject
+from cassette_lab.session.facts import Step, Time, Turn
+from cassette_lab.session.members import inner, items, text, time_of, whole
+from cassette_lab.session.model import Event
+
+_NEXT_TURN: Final = "next-turn"
+
+
+class TurnsTracker:
+    """Reads turns and steps off the events of one log; ``cut`` ends what a fork inherited."""
+
+    def __init__(self) -> None:
+        self.turns: list[Turn] = []
+        self.steps: list[Step] = []
+        self._open_turns: dict[int | None, int] = {}
+        self._open_steps: dict[tuple[int | None, int | None], int] = {}
+        self._inbox: list[Time | None] = []
+        self._is_waiting = False
+
+    def handlers(self) -> Mapping[str, Callable[[Event], None]]:
+        """What to call for which type of event."""
+        return {
+            "turn/start": self._start_turn,
+            "turn/end": self._end_turn,
+            "step/start": self._start_step,
+            "step/end": self._end_step,
+            "agent/inbox/spliced": self._splice_inbox,
+        }
+
+    def cut(self) -> None:
+        """Everything so far is inherited, and nothing of it goes on."""
+        self.turns = [replace(turn, inherited=True) for turn in self.turns]
+        self.steps = [replace(step, inherited=True) for step in self.steps]
+        self._open_turns, self._open_steps, self._inbox, self._is_waiting = {}, {}, [], False
+
+    def _start_turn(self, event: Event) -> None:
+        number = whole(event.data, "turn")
+        self._open_turns[number] = len(self.turns)
+        self._is_waiting = True
+        self.turns.append(Turn(number, start_seq=event.seq, started_at=time_of(event)))
+
+    def _end_turn(self, event: Event) -> None:
+        number = whole(event.data, "turn")
+        self._is_waiting = False
+        place = self._open_turns.pop(number, None)
+        if place is None:
+            place = len(self.turns)
+            self.turns.append(Turn(number))
+        kind, cause, code, status = _reason(event.data.get("reason"))
+        self.turns[place] = replace(
+            self.turns[place],
+            end_seq=event.seq,
+            ended_at=time_of(event),
+            end_kind=kind,
+            end_cause=cause,
+            error_code=code,
+            error_status=status,
+        )
+
+    def _start_step(self, event: Event) -> None:
+        key = whole(event.data, "turn"), whole(event.data, "step")
+        self._is_waiting = False
+        self._open_steps[key] = len(self.steps)
+        self.steps.append(Step(*key, start_seq=event.seq, started_at=time_of(event)))
+
+    def _end_step(self, event: Event) -> None:
+        key = whole(event.data, "turn"), whole(event.data, "step")
+        place = self._open_steps.pop(key, None)
+        if place is None:
+            place = len(self.steps)
+            self.steps.append(Step(*key))
+        self.steps[place] = replace(self.steps[place], end_seq=event.seq, ended_at=time_of(event))
+
+    def _splice_inbox(self, event: Event) -> None:
+        """Messages go into the inbox and out of it; what a turn takes out before its first step is what began it."""
+        data = event.data
+        if data.get("target") != _NEXT_TURN:
+            return
+        start, count = min(whole(data, "start") or 0, len(self._inbox)), whole(data, "removedCount") or 0
+        taken = self._inbox[start : start + count]
+        self._inbox[start : start + count] = [time_of(event)] * len(items(data, "inserted"))
+        if taken and self._is_waiting and "outcome" not in data:
+            self._is_waiting = False
+            known = [time for time in taken if time is not None]
+            if known:
+                self.turns[-1] = replace(self.turns[-1], queued_at=min(known))
+
+
+def _reason(reason: Any) -> tuple[str | None, str | None, str | None, int | None]:
+    """Kind, cause, error code and HTTP status of a turn's end, in the newer spelling or one of the older ones."""
+    if type(reason) is str:
+        return reason, None, None, None
+    if type(reason) is not dict:
+        return None, None, None, None
+    cause = text(inner(reason, "reason"), "kind")
+    failure: JsonObject = inner(reason, "error") or inner(reason, "failure") or reason
+    return text(reason, "kind"), cause, text(failure, "code"), whole(failure, "status")

@@ -1,0 +1,61 @@
+"""Token counts of a model call, and their sums. Source: session logs, Event types, usage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from typing import Any, Final
+
+from cassette_lab.jsonio import JsonObject, as_integer
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens; None is a count that the log does not have, or has as something that no count can be (negative, a fraction).
+
+    ``input_tokens`` are the ones that came from no cache. ``total_tokens`` is the provider's own sum of input, output and
+    both caches; ``reasoning_tokens`` are part of the output.
+    """
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_read_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    total_tokens: int | None = None
+
+    def to_json(self) -> JsonObject:
+        """The counts that are known, as the log names them."""
+        counts = ((name, getattr(self, attribute)) for attribute, name in _NAMES.items())
+        return {name: count for name, count in counts if count is not None}
+
+
+_NAMES: Final = {
+    field.name: "".join(word.capitalize() if number else word for number, word in enumerate(field.name.split("_")))
+    for field in fields(Usage)
+}
+
+
+def read_usage(value: Any) -> Usage | None:
+    """The counts of a log's ``usage`` object; None for what is none."""
+    if type(value) is not dict:
+        return None
+    return Usage(**{attribute: _count(value.get(name)) for attribute, name in _NAMES.items()})
+
+
+def total(usages: Iterable[Usage | None]) -> Usage:
+    """The sum, count by count; a count that nobody knows stays unknown."""
+    sums: dict[str, int | None] = dict.fromkeys(_NAMES)
+    for usage in usages:
+        if usage is None:
+            continue
+        for attribute, before in sums.items():
+            count = getattr(usage, attribute)
+            if count is not None:
+                sums[attribute] = count + (before or 0)
+    return Usage(**sums)
+
+
+def _count(value: Any) -> int | None:
+    count = as_integer(value)
+    return count if count is not None and count >= 0 else None

@@ -90,16 +90,43 @@ class CallChunks:
     def __bool__(self) -> bool:
         return bool(self._pieces)
 
-    def add(self, piece: StreamChunk | ChunkRun) -> None:
-        """The next chunk, or run of chunks."""
+    def add(self, chunk: StreamChunk | ChunkRun) -> bool:
+        """The next chunk or run of chunks. Returns whether it is the last one: a ``finish``."""
+        if type(chunk) is not dict:
+            self._put(chunk)
+            return False
+        kind = chunk.get("type")
+        if kind == "text-delta" or kind == "reasoning-delta":  # noqa: PLR1714 - a set would hash the value, which may be any
+            name = "text"
+            is_plain = len(chunk) == 3 and "text" in chunk and "index" in chunk
+        elif kind == "tool-call-delta":
+            name = "argumentsDelta"
+            is_plain = (
+                name in chunk
+                and "index" in chunk
+                and type(chunk.get("id")) is str
+                and len(chunk) == (5 if type(chunk.get("name")) is str else 4)
+            )
+        else:
+            self._put(chunk)
+            return bool(kind == "finish")
         last = self._last
-        if type(piece) is dict and (name := _delta_text(piece)) is not None:
-            if last is not None and _are_alike(last.head, piece):
-                last.texts.append(piece[name])
-                return
-            piece = self._last = Deltas(piece, name, [piece[name]])  # type: ignore[assignment]
-        elif last is not None:
-            self._last = None
+        if not is_plain:
+            self._put(chunk)
+        elif (
+            last is not None
+            and (head := last.head)["index"] is chunk["index"]  # what is not the same object may be 1 and 1.0
+            and head["type"] == kind
+            and (name == "text" or (head["id"] == chunk["id"] and head.get("name") == chunk.get("name")))
+        ):
+            last.texts.append(chunk[name])
+        else:
+            self._last = Deltas(chunk, name, [chunk[name]])
+            self._pieces.append(self._last)
+        return False
+
+    def _put(self, piece: Piece) -> None:
+        self._last = None
         self._pieces.append(piece)
 
     def close(self) -> Chunks:
@@ -107,26 +134,6 @@ class CallChunks:
         chunks = Chunks(self._pieces)
         self._pieces, self._last = [], None
         return chunks
-
-
-def _delta_text(chunk: StreamChunk) -> str | None:
-    """What a delta's text is called; None for a chunk that is no delta, or has other members than a delta has."""
-    kind = chunk.get("type")
-    if kind == "text-delta" or kind == "reasoning-delta":  # noqa: PLR1714 - a set would hash the value, which may be any
-        return "text" if len(chunk) == 3 and "text" in chunk and "index" in chunk else None
-    if kind == "tool-call-delta" and type(chunk.get("id")) is str and "argumentsDelta" in chunk and "index" in chunk:
-        return "argumentsDelta" if len(chunk) == (5 if type(chunk.get("name")) is str else 4) else None
-    return None
-
-
-def _are_alike(one: StreamChunk, other: StreamChunk) -> bool:
-    """Whether two deltas differ in their text only. What is not the same object may be ``1`` and ``1.0``."""
-    return (
-        one["type"] == other["type"]
-        and one["index"] is other["index"]
-        and one.get("id") == other.get("id")
-        and one.get("name") == other.get("name")
-    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,7 +79,8 @@ def parse_session_log(source: str | bytes, *, path: str | Path | None = None) ->
 def stored_rows(source: str | bytes, *, path: str | Path | None = None, exact: bool = False) -> Iterator[JsonObject | ChunkRun]:
     """The rows behind the header: events as plain JSON, packed rows as runs. Raises as ``parse_session_log``.
 
-    Unless it is to be ``exact``, integers beyond 2**53 - 1 keep their digits, which JavaScript would round.
+    Unless it is to be ``exact``, integers beyond 2**53 - 1 keep their digits, which JavaScript would round, and events that
+    lack seq or time are left so.
     """
     read: Callable[[str | bytes], Any] = parse if exact else orjson.loads
     lines = _lines(source)
@@ -108,10 +109,9 @@ def stored_rows(source: str | bytes, *, path: str | Path | None = None, exact: b
             seq += len(run.texts)
             yield run
             continue
-        if "seq" not in record:
-            record["seq"] = seq
-        if "time" not in record:
-            record["time"] = 0
+        if exact:
+            record.setdefault("seq", seq)
+            record.setdefault("time", 0)
         seq += 1
         yield record
 

@@ -89,30 +89,34 @@ def derive_replay_script(rows: Iterable[ScriptRow], *, path: str | Path | None =
     place = ""
     last_turn: Any = call  # no turn of a log
     last_step: Any = call
+    data: Any
     for row in rows:
-        piece: Any = row
-        if isinstance(row, ChunkRun):
-            turn, step = row.turn, row.step
+        if isinstance(row, dict):
+            kind, data = row.get("type"), row.get("data")
+        elif isinstance(row, ChunkRun):
+            kind, data = CHUNK_TYPE, {"turn": row.turn, "step": row.step, "chunk": row}
         else:
-            kind, data = (row.get("type"), row.get("data")) if isinstance(row, dict) else (row.type, row.data)
-            if kind != CHUNK_TYPE:
-                if kind == _SUMMARY:
-                    _refuse_open(call, place, path)
-                    entries.extend(_summary_call(data, path))
-                continue
+            kind, data = row.type, row.data
+        if kind != CHUNK_TYPE:
+            if kind == _SUMMARY:
+                _refuse_open(call, place, path)
+                entries.extend(_summary_call(data, path))
+            continue
+        try:
+            turn, step, chunk = data["turn"], data["step"], data["chunk"]
+        except (KeyError, TypeError):
             if not isinstance(data, dict):
-                raise _type_error("an assistant/chunk event has no data", path)
-            turn, step, piece = data.get("turn", _UNDEFINED), data.get("step", _UNDEFINED), data.get("chunk")
+                raise _type_error("an assistant/chunk event has no data", path) from None
+            turn, step, chunk = data.get("turn", _UNDEFINED), data.get("step", _UNDEFINED), data.get("chunk")
         if turn is not last_turn or step is not last_step:
             last_turn, last_step = turn, step
             here = f"{_key(turn)}/{_key(step)}"
             if here != place:
                 _refuse_open(call, place, path)
                 place = here
-        if piece is None:
+        if chunk is None:
             raise _type_error("an assistant/chunk event has no chunk", path)
-        call.add(piece)
-        if type(piece) is dict and piece.get("type") == _FINISH:
+        if call.add(chunk):
             entries.append(ChunksEntry(call.close()))
     _refuse_open(call, place, path)
     return entries

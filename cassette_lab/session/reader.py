@@ -47,8 +47,9 @@ def read_header(source: str | Path | bytes, *, path: str | None = None) -> Sessi
 class SessionReader:
     """The header at once, then the rows in batches, so that no log needs to be in memory as a whole. A context manager.
 
-    After the last batch ``log`` gives everything else that ``SessionLog`` says. A damaged log raises there, in the end: what
-    came before it must then be thrown away.
+    After the last batch ``log`` gives everything else that ``SessionLog`` says, and ``kept_end`` the offset in the decoded
+    text behind the last row that was kept. A damaged log raises there, in the end: what came before it must then be thrown
+    away.
     """
 
     def __init__(self, source: str | Path | bytes, *, path: str | None = None) -> None:
@@ -63,7 +64,7 @@ class SessionReader:
             self._file.close()
             raise
         self.rows = Rows(self.header.version)
-        self._kept_end = self._lines.end
+        self.kept_end = self._lines.end
 
     def __enter__(self) -> Self:
         return self
@@ -82,7 +83,7 @@ class SessionReader:
         try:
             for line in self._rest:
                 rows.add_line(line)
-                self._kept_end = lines.end
+                self.kept_end = lines.end
                 if len(rows.rows) >= _BATCH_ROWS:
                     yield rows.take()
         except RowError as error:
@@ -96,9 +97,9 @@ class SessionReader:
         """The log, with the rows that ``batches`` gave."""
         state, physical = self.rows, self.physical
         if physical.encoding == "zstd":
-            torn_bytes = physical.torn_frame_bytes or (physical.text_bytes or 0) - self._kept_end
+            torn_bytes = physical.torn_frame_bytes or (physical.text_bytes or 0) - self.kept_end
         else:
-            torn_bytes = physical.size_bytes - self._kept_end
+            torn_bytes = physical.size_bytes - self.kept_end
         return finish_log(self.header, rows, state, physical, path=self.path, problems=self.problems, torn_bytes=torn_bytes)
 
     def _read_header(self) -> SessionHeader:

@@ -92,6 +92,7 @@ class Run:
 
     async def _wait(self) -> None:
         """Return once settled."""
+        __tracebackhide__ = True
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
         await waiter

@@ -111,7 +111,7 @@ class CellBlock:
         assert self._live is not None  # noqa: S101 - entered
         cassette, guard = self._cassette, self._guard
         interrupts = guard.interrupts
-        interrupted = interrupts > 0 and isinstance(error, asyncio.CancelledError)
+        interrupted = interrupts > 0 and (isinstance(error, asyncio.CancelledError) or (error is None and guard.pending))
         guard.close(cassette.interrupt)
         self._say_time()
         shown = KeyboardInterrupt() if interrupted else error

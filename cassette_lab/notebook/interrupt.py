@@ -3,17 +3,21 @@
 An awaiting cell is a task. In a kernel SIGINT only asks the loop to cancel it, too late for a body that is busy without
 awaiting; in a terminal SIGINT leaves the loop and the task behind, with whatever they hold open. ``InterruptGuard``
 turns the signal into the end of the cell's task, so that the block around the body can close what it has opened.
+It never breaks into this package's own work: half a record, or a lock that nobody holds, would be left behind.
 """
 
 from __future__ import annotations
 
 import asyncio
 import signal
+import sys
 import threading
 from collections.abc import Callable
 from contextvars import ContextVar
 from types import FrameType
 from typing import Any, Final, Self
+
+from cassette_lab.cassette.reader import read_cassette
 
 _guards: Final[ContextVar[InterruptGuard | None]] = ContextVar("cassette_lab_interrupt_guard", default=None)
 
@@ -21,11 +25,13 @@ _guards: Final[ContextVar[InterruptGuard | None]] = ContextVar("cassette_lab_int
 class InterruptGuard:
     """While entered, SIGINT ends the current task: as ``KeyboardInterrupt`` where it is busy, by cancelling it where it waits.
 
-    Signals reach the main thread only; elsewhere the guard does nothing. ``interrupts`` counts the signals.
+    Signals reach the main thread only; elsewhere the guard does nothing. ``interrupts`` counts the signals; ``pending``
+    is one that the task is still to be told of, when it next waits.
     """
 
     def __init__(self) -> None:
         self.interrupts = 0
+        self.pending = False
         self._on_interrupt: Callable[[], None] | None = None
         self._cancellations = 0
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -63,8 +69,9 @@ class InterruptGuard:
         if _guards.get() is self:
             _guards.set(None)
 
-    def _signalled(self, _number: int, _frame: FrameType | None) -> None:
+    def _signalled(self, _number: int, frame: FrameType | None) -> None:
         """The signal handler: runs between two steps of whatever the main thread is doing."""
+        __tracebackhide__ = True
         assert self._loop is not None  # noqa: S101 - entered
         assert self._task is not None  # noqa: S101 - entered
         self.interrupts += 1
@@ -72,13 +79,37 @@ class InterruptGuard:
             self._loop.call_soon_threadsafe(self._on_interrupt)
             return
         running = asyncio.current_task(self._loop)
-        if running is self._task:
+        breakable = _is_breakable(frame)
+        if running is self._task and breakable:
             raise KeyboardInterrupt
+        self.pending = True
         self._loop.call_soon_threadsafe(self._cancel)
-        if running is not None and _guards.get() is self:
+        if running is not None and running is not self._task and breakable and _guards.get() is self:
             # A task of the cell is busy without awaiting. KeyboardInterrupt would leave the loop; a cancellation ends the task.
             raise asyncio.CancelledError
 
     def _cancel(self) -> None:
+        self.pending = False
         if self._task is not None and not self.closing:
             self._cancellations += self._task.cancel()
+
+
+_OURS: Final = __name__.partition(".")[0]
+
+
+def _is_breakable(frame: FrameType | None) -> bool:
+    """Whether an exception may be raised in ``frame``: it is not a step of this package's work, but for mere reading.
+
+    What the standard library does belongs to whoever has called it.
+    """
+    ours = False
+    while frame is not None:
+        package = str(frame.f_globals.get("__name__")).partition(".")[0]
+        if frame.f_code is read_cassette.__code__:
+            return True
+        if package == _OURS:
+            ours = True
+        elif package not in sys.stdlib_module_names:
+            break
+        frame = frame.f_back
+    return not ours

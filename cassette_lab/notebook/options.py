@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import os
 import shlex
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
@@ -79,6 +80,11 @@ class Command:
     timed: bool = False
 
 
+def _at_home(file: str) -> str:
+    """A file's name with ``~`` as the home folder, as a shell has it."""
+    return os.path.expanduser(file)  # noqa: PTH111 - a glob is no path
+
+
 _WAIT = Option(
     "--max-wait", "max_wait_s", "seconds the end waits for calls that still run, before it stops them; default 60", kind=float,
     metavar="SECONDS",
@@ -135,7 +141,7 @@ VERBS: Final = {
               Option("--on-error", "on_error", "stop at a broken file, or list it in problems and go on", ("raise", "collect")),
               Option("--workers", "workers", "processes that read; default 1", kind=int, metavar="N"))),
         Verb("rescue", "copy the longest verified part of a torn file", (1, 1), "rescue FILE -o NEW",
-             (Option("-o", "out", "the file to write", kind=str, metavar="NEW", completes="file"),)),
+             (Option("-o", "out", "the file to write", kind=_at_home, metavar="NEW", completes="file"),)),
     )
 }  # fmt: skip
 
@@ -160,7 +166,7 @@ def parse(line: str, namespace: Mapping[str, Any] | None = None) -> Command:
     if strangers:
         raise UsageError(_stranger(verb, strangers[0].partition("=")[0]))
     values = vars(known)
-    files = tuple(values.pop("files"))
+    files = tuple(map(_at_home, values.pop("files")))
     least, most = verb.files
     if len(files) < least or (most is not None and len(files) > most):
         raise UsageError(f"%cassette {verb.name} takes {_files(least, most)}, not {len(files)}: %cassette {verb.usage}")

@@ -63,6 +63,14 @@ def test_the_table_knows_the_configuration() -> None:
             assert getattr(config, name) == option.values[0]
 
 
+def test_a_tilde_is_the_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/ada")
+    assert parse("record ~/a.jsonl").files == ("/home/ada/a.jsonl",)
+    assert parse("load ~/runs/*.jsonl b~c").files == ("/home/ada/runs/*.jsonl", "b~c")
+    rescue = parse("rescue '~/torn.jsonl' -o ~/whole.jsonl")
+    assert (rescue.files, rescue.given["out"]) == (("/home/ada/torn.jsonl",), "/home/ada/whole.jsonl")
+
+
 @pytest.mark.parametrize(
     ("line", "files"),
     [

@@ -1,0 +1,68 @@
+"""Where an interrupt may break in: into what people run, never into this package's own work."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from cassette_lab.cassette.reader import read_cassette
+from cassette_lab.cassette.writer import CassetteWriter
+from cassette_lab.notebook.interrupt import _is_breakable
+from tests.unit.calls import Tape, ask
+
+
+def breakable_steps(work: Callable[[], Any]) -> dict[str, set[bool]]:
+    """For each module of the package, and the standard library below it: whether its steps could be broken into."""
+    seen: dict[str, set[bool]] = {}
+
+    def step(frame: FrameType, _event: str, _argument: Any) -> None:
+        name = str(frame.f_globals.get("__name__"))
+        if name.startswith(("cassette_lab.", "json.", "pathlib")):
+            seen.setdefault(name, set()).add(_is_breakable(frame))
+
+    sys.setprofile(step)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return seen
+
+
+def test_a_writer_is_not_broken_into_whatever_it_calls(tmp_path: Path) -> None:
+    tape = Tape()
+    tape.add(ask())
+
+    def work(path: str) -> None:
+        with CassetteWriter.open(path, tape.header) as writer:
+            writer.append(tape.calls[0])
+
+    work(f"{tmp_path}/first")  # whatever is imported late is imported now, through the hooks of the tests
+    seen = breakable_steps(lambda: work(f"{tmp_path}/second"))
+    assert {"cassette_lab.cassette.writer", "cassette_lab.cassette.lock", "json.encoder", "pathlib"} <= seen.keys()
+    assert [name for name, answers in seen.items() if True in answers] == []
+
+
+def test_reading_is_broken_into(tmp_path: Path) -> None:
+    with CassetteWriter.open(tmp_path / "c", Tape().header):
+        pass
+    seen = breakable_steps(lambda: read_cassette(tmp_path / "c"))
+    assert seen["cassette_lab.cassette.reader"] == {True}
+
+
+def test_code_that_this_package_calls_is_broken_into() -> None:
+    answers = []
+
+    class Text(str):
+        __slots__ = ()
+
+        def __str__(self) -> str:
+            answers.append(_is_breakable(sys._getframe()))
+            return "text"
+
+    from cassette_lab.cassette.failures import error_facts
+
+    error_facts(ValueError(Text("x")))
+    assert answers == [True]

@@ -32,15 +32,15 @@ def breakable_steps(work: Callable[[], Any]) -> dict[str, set[bool]]:
 
 
 def test_a_writer_is_not_broken_into_whatever_it_calls(tmp_path: Path) -> None:
-    tape = Tape()
+    tape, folder = Tape(), str(tmp_path)
     tape.add(ask())
 
     def work(path: str) -> None:
         with CassetteWriter.open(path, tape.header) as writer:
             writer.append(tape.calls[0])
 
-    work(f"{tmp_path}/first")  # whatever is imported late is imported now, through the hooks of the tests
-    seen = breakable_steps(lambda: work(f"{tmp_path}/second"))
+    work(f"{folder}/first")  # whatever is imported late is imported now, through the hooks of the tests
+    seen = breakable_steps(lambda: work(f"{folder}/second"))
     assert {"cassette_lab.cassette.writer", "cassette_lab.cassette.lock", "json.encoder", "pathlib"} <= seen.keys()
     assert [name for name, answers in seen.items() if True in answers] == []
 

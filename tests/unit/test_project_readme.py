@@ -25,7 +25,7 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
 
 
-def test_the_first_example_records_and_replays(
+def test_the_first_example_records_and_replays_and_the_next_tests_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -34,6 +34,8 @@ def test_the_first_example_records_and_replays(
     asyncio.run(eval(program, names))  # noqa: S307 - our own README
     assert capsys.readouterr().out == "src is fine\nsrc is fine\n"
     assert (tmp_path / "audit.cassette.jsonl").is_file()
+    exec(blocks("python")[1], names)  # noqa: S102 - our own README
+    asyncio.run(names["test_agent"]())  # which asserts
 
 
 def test_the_tables_and_charts_are_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,7 +45,7 @@ def test_the_tables_and_charts_are_there(tmp_path: Path, monkeypatch: pytest.Mon
     cassette_file(tmp_path, 5, "mixed").rename("first.cassette.jsonl")
     cassette_file(tmp_path, 5, "plain").rename("second.cassette.jsonl")
     names: dict[str, Any] = {}
-    exec(f"import cassette_lab as cl\n{blocks('python')[1]}", names)  # noqa: S102 - our own README
+    exec(f"import cassette_lab as cl\n{blocks('python')[2]}", names)  # noqa: S102 - our own README
     assert names["lab"].calls.num_rows == 5
     assert names["lab"].calls.schema.field("duration_ms").metadata[b"unit"] == b"ms"
     assert "<html" in (tmp_path / "report.html").read_text("utf-8")

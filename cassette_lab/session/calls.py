@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
+from cassette_lab.jsonio import JsonObject
 from cassette_lab.session.facts import ModelCall, Retry, SettledAs, Time
 from cassette_lab.session.members import inner, items, number, text, text_blocks, time_of, whole
 from cassette_lab.session.model import CHUNK_TYPE, ChunkRun, Event
 from cassette_lab.session.streams import Stream
 from cassette_lab.session.usage import Usage, read_usage, total
 
-_Key: TypeAlias = tuple[Any, Any]
+_Key: TypeAlias = tuple[float | None, float | None]
 _BEFORE_REQUESTS: Final = ("user/message", "system/message", "developer/message", "request/header", "request/context")
 
 
@@ -89,7 +90,7 @@ class CallsTracker:
         return self._stream
 
     def _chunk(self, event: Event) -> None:
-        stream = self._open((event.data.get("turn"), event.data.get("step")), event.time)
+        stream = self._open(_key(event), event.time)
         chunk = event.data.get("chunk")
         stream.add_chunk(chunk, time_of(event))
         if type(chunk) is dict and chunk.get("type") == "finish":
@@ -105,7 +106,7 @@ class CallsTracker:
         if self._version >= 2:
             self._settle_stream(event, "message", usage)
             return
-        key = data.get("turn"), data.get("step")
+        key = _key(event)
         if self._stream is not None and self._key == key:
             self.close()
         place = self._unsettled.pop(key, None)
@@ -128,7 +129,7 @@ class CallsTracker:
             stream.add_item(item)
         first = event.time if stream.first_chunk_at is None else stream.first_chunk_at
         self._add(
-            (event.data.get("turn"), event.data.get("step")),
+            _key(event),
             stream,
             settled_as,
             self._take_request(first),
@@ -150,7 +151,7 @@ class CallsTracker:
     ) -> None:
         self._attempts[key] = self._attempts.get(key, 0) + 1
         finish = stream.finish
-        names = {"turn": key[0], "step": key[1]}
+        names: JsonObject = {"turn": key[0], "step": key[1]}
         self.calls.append(
             ModelCall(
                 turn=whole(names, "turn"),
@@ -244,3 +245,8 @@ class CallsTracker:
         if place is not None:
             self.retries[place] = replace(self.retries[place], started_at=time_of(event))
         self._mark(event)
+
+
+def _key(event: Event) -> _Key:
+    """The step that a call belongs to."""
+    return number(event.data, "turn"), number(event.data, "step")

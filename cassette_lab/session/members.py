@@ -58,3 +58,17 @@ def text_blocks(content: Any) -> list[str]:
         for block in content
         if type(block) is dict and block.get("type") == "text" and type(block.get("text")) is str
     ]
+
+
+def result_body(data: JsonObject) -> JsonObject:
+    """What holds a result's id, content and outcome.
+
+    That is the message itself (format 4), the message's block of type tool-result (before), or the event's data (in logs
+    older than the first release).
+    """
+    message = inner(data, "message")
+    if not message or message.get("role") == "tool" or "toolCallId" in message:
+        return message or data
+    content = message.get("content")
+    first = content[0] if type(content) is list and content else None
+    return first if type(first) is dict else {}

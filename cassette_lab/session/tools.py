@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from cassette_lab.jsonio import JsonObject, JsonSyntaxError, parse
+from cassette_lab.jsonio import JsonSyntaxError, parse
 from cassette_lab.session.facts import Job, ToolCall
-from cassette_lab.session.members import inner, number, text, text_blocks, time_of, whole
+from cassette_lab.session.members import inner, number, result_body, text, text_blocks, time_of, whole
 from cassette_lab.session.model import Event
 
 _STARTED: Final = re.compile(r"started subagent (\S+)\s*")
@@ -75,7 +75,7 @@ class ToolsTracker:
     def _result(self, event: Event) -> None:
         if event.surface_op is not None and event.surface_op != "append":
             return
-        body = _result_body(event.data)
+        body = result_body(event.data)
         call_id = text(body, "toolCallId") or text(body, "callId")
         place = None if call_id is None else self._open.pop(call_id, None)
         if place is None:  # a second result, or one of a call that is not there
@@ -154,20 +154,6 @@ class ToolsTracker:
             status=text(data, "status") or before.status,
             cause=text(data, "cause") or before.cause,
         )
-
-
-def _result_body(data: JsonObject) -> JsonObject:
-    """What holds a result's id, content and outcome.
-
-    That is the message itself (format 4), the message's block of type tool-result (before), or the event's data (in logs
-    older than the first release).
-    """
-    message = inner(data, "message")
-    if not message or message.get("role") == "tool" or "toolCallId" in message:
-        return message or data
-    content = message.get("content")
-    first = content[0] if type(content) is list and content else None
-    return first if type(first) is dict else {}
 
 
 def _label(arguments: str | None) -> str | None:

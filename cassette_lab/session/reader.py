@@ -234,4 +234,4 @@ def ends_a_turn(lines: Iterable[bytes]) -> bool:
 
 def is_not_blank(line: bytes) -> bool:
     """Whether a line says anything."""
-    return line.startswith(b"{") or not is_blank(decode_utf8(line))
+    return line[:1] == b"{" or not is_blank(decode_utf8(line))

@@ -23,7 +23,8 @@ from cassette_lab.session.chunks import (
     unpack_row,
 )
 from cassette_lab.session.kinds import is_known
-from cassette_lab.session.model import CHUNK_TYPE, Event, Row
+from cassette_lab.session.model import CHUNK_TYPE, ChunkRun, Event, Row
+from cassette_lab.session.quick import DELTA_START, PACKED_STARTS, NotQuick, decode_delta, packed_run
 
 _MOST_UNKNOWN_TYPES: Final = 100
 _MOST_MEMBERS: Final = 1 << 16
@@ -62,6 +63,24 @@ class Rows:
 
     def add_line(self, line: bytes) -> None:
         """One more line that is not blank. Raises ``RowError``; what was there before stays."""
+        if self._version < 2:
+            if line.startswith(DELTA_START):
+                try:
+                    row = decode_delta(line)
+                except NotQuick:
+                    pass
+                else:
+                    if row.seq == self.position:
+                        data = row.data
+                        chunk = data.chunk
+                        key = (chunk.kind, data.turn, data.step, chunk.index, chunk.call_id, chunk.name)
+                        self._add_delta(key, chunk.text, row.time)
+                        return
+            elif line.startswith(PACKED_STARTS):
+                run = packed_run(line)
+                if run is not None and run.seq0 == self.position:
+                    self._add_run(run)
+                    return
         self.add(read_json(line))
 
     def add(self, value: Any) -> None:
@@ -95,26 +114,39 @@ class Rows:
         found = delta_key(value.get("data"))
         if type(time) is not int or found is None or not -(2**53) < time < 2**53:
             return False
+        self._add_delta(*found, time)
+        return True
+
+    def _add_delta(self, key: tuple[Any, ...], text: str, time: int) -> None:
         folder = self._folder
-        if folder.key is not None and (folder.key != found[0] or not self._left):
+        if folder.key is not None and (folder.key != key or not self._left):
             self.close()
             self._left = _MOST_MEMBERS
-        folder.add(*found, self.position, time)
+        folder.add(key, text, self.position, time)
         self._left -= 1
         self.position += 1
         self.stored += 1
-        self.has_times = self.has_times or time != 0
-        return True
+        if time:
+            self.has_times = True
 
     def _add_packed(self, value: JsonObject) -> None:
         if self._version >= 2:
             raise RowError("from format 2 on, packed rows stand in streams", "type")
         run = unpack_row(value, self.position)
         self._check_seq(run.seq0, value["type"])
-        self._count(value.get("seq0"), value.get("time0"))
+        if value.get("seq0") is None:
+            self.missing_seqs += 1
+        if value.get("time0") is None:
+            self.missing_times += 1
+        self._add_run(run)
+
+    def _add_run(self, run: ChunkRun) -> None:
         self.close()
         self.rows.append(run)
         self.position = run.next_seq
+        self.stored += 1
+        if run.time0:
+            self.has_times = True
 
     def _add_event(self, value: JsonObject) -> None:
         event = read_event(value, self.position)

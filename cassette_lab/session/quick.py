@@ -1,0 +1,125 @@
+"""The commonest lines of a log, a delta in a row of its own or a packed run, decoded without what JSON would make of them.
+
+Only what the exact way accepts is accepted, and in the same meaning: exactly the members of such a row, whole numbers spelled
+as such, no lone surrogates. Everything else is left to the exact way. Formats 0 and 1.
+Source: session logs, Packed chunk rows.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import Annotated, ClassVar, Final, TypeAlias
+
+import msgspec
+
+from cassette_lab.session.chunks import KIND_OF_ROW
+from cassette_lab.session.model import ChunkRun, DeltaKind
+
+DELTA_START: Final = b'{"type":"assistant/chunk",'
+PACKED_STARTS: Final = tuple(b'{"type":"%s",' % kind.encode() for kind in KIND_OF_ROW)
+"""How such lines are written. Only a hint: one that starts otherwise, or is another chunk, is read the exact way."""
+
+_MOST: Final = 2**53 - 1
+_Integer: TypeAlias = Annotated[int, msgspec.Meta(ge=-_MOST, le=_MOST)]
+
+
+class _Text(msgspec.Struct, tag="text-delta", forbid_unknown_fields=True, gc=False):
+    kind: ClassVar[DeltaKind] = "text-delta"
+    call_id: ClassVar[None] = None
+    name: ClassVar[None] = None
+    index: _Integer
+    text: str
+
+
+class _Reasoning(msgspec.Struct, tag="reasoning-delta", forbid_unknown_fields=True, gc=False):
+    kind: ClassVar[DeltaKind] = "reasoning-delta"
+    call_id: ClassVar[None] = None
+    name: ClassVar[None] = None
+    index: _Integer
+    text: str
+
+
+class _ToolCall(msgspec.Struct, tag="tool-call-delta", forbid_unknown_fields=True, gc=False):
+    kind: ClassVar[DeltaKind] = "tool-call-delta"
+    index: _Integer
+    call_id: str = msgspec.field(name="id")
+    text: str = msgspec.field(name="argumentsDelta")
+    name: str = None  # type: ignore[assignment] # absent, which JSON null is not
+
+
+class _Data(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    turn: _Integer
+    step: _Integer
+    chunk: _Text | _Reasoning | _ToolCall
+
+
+class DeltaRow(msgspec.Struct, tag="assistant/chunk", forbid_unknown_fields=True, gc=False):
+    """A row that is one delta. Its chunk has a ``kind``, an ``index``, a ``text``, a ``call_id`` and a ``name`` (or None)."""
+
+    seq: _Integer
+    time: _Integer
+    data: _Data
+
+
+class _TextRun(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    call_id: ClassVar[None] = None
+    name: ClassVar[None] = None
+    turn: _Integer
+    step: _Integer
+    index: _Integer
+    dt: list[int]
+    texts: list[str]
+
+
+class _ToolCallRun(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    turn: _Integer
+    step: _Integer
+    index: _Integer
+    dt: list[int]
+    call_id: str = msgspec.field(name="id")
+    texts: list[str] = msgspec.field(name="args")
+    name: str = None  # type: ignore[assignment] # absent, which JSON null is not
+
+
+class _TextChunks(msgspec.Struct, tag="text-chunks", forbid_unknown_fields=True, gc=False):
+    kind: ClassVar[DeltaKind] = "text-delta"
+    seq0: _Integer
+    time0: _Integer
+    data: _TextRun
+
+
+class _ReasoningChunks(msgspec.Struct, tag="reasoning-chunks", forbid_unknown_fields=True, gc=False):
+    kind: ClassVar[DeltaKind] = "reasoning-delta"
+    seq0: _Integer
+    time0: _Integer
+    data: _TextRun
+
+
+class _ToolCallChunks(msgspec.Struct, tag="tool-call-chunks", forbid_unknown_fields=True, gc=False):
+    kind: ClassVar[DeltaKind] = "tool-call-delta"
+    seq0: _Integer
+    time0: _Integer
+    data: _ToolCallRun
+
+
+NotQuick: Final = msgspec.MsgspecError
+"""What decoding any other line raises."""
+decode_delta: Final = msgspec.json.Decoder(DeltaRow).decode
+_decode_packed: Final = msgspec.json.Decoder(_TextChunks | _ReasoningChunks | _ToolCallChunks).decode
+
+
+def packed_run(line: bytes) -> ChunkRun | None:
+    """The run of a packed row; None for any other line, or a row that the exact way has to look at."""
+    try:
+        row = _decode_packed(line)
+    except NotQuick:
+        return None
+    data = row.data
+    dt, texts, time0 = data.dt, data.texts, row.time0
+    if row.seq0 < 0 or len(dt) != len(texts) - 1:
+        return None
+    if dt:
+        earliest, latest = min(dt), max(dt)
+        if abs(time0) + len(dt) * max(latest, -earliest) > _MOST:
+            return None  # perhaps too far from time 0
+    return ChunkRun(row.kind, data.turn, data.step, data.index, row.seq0, time0, array("q", dt), texts, data.call_id, data.name)

@@ -80,6 +80,23 @@ def load(call: Call) -> int:
     return 0
 
 
+def report(call: Call) -> int:
+    """One HTML file with the charts and tables of files, folders and globs."""
+    from cassette_lab.tables import load as load_tables
+    from cassette_lab.views import report as write_report
+
+    out = call.options.get("out")
+    if out is None:
+        raise UsageError("report needs -o FILE, the HTML file to write")
+    bodies = "bodies" in call.options
+    lab = load_tables(*call.operands, bodies=bodies, on_error=call.options.get("on_error", "raise"))
+    path = write_report(lab, out, title=call.options.get("title"), bodies=bodies)
+    for line in words.not_loaded(lab.problems.to_pylist()):
+        complain(line)
+    say(f"{plural(lab.calls.num_rows, 'call')} in {path}")
+    return 0
+
+
 def rescue(call: Call) -> int:
     """After a crash: the longest verified part of a torn file, and the lock that was left behind."""
     from cassette_lab.cassette.lock import break_lock, explain, read_owner
@@ -126,6 +143,14 @@ def _project(file: str) -> Any:
 _JSON = Option("--json", "json", "print a JSON document")
 _SHOW_CALLS = Option("--show-calls", "show_calls", "one line a call")
 _ACCEPTED = Option("--show-calls", "show_calls", "accepted, and without effect here")
+_BODIES = Option("--bodies", "bodies", "prompts, outputs and error messages, too")
+_ON_ERROR = Option(
+    "--on-error",
+    "on_error",
+    "raise (default), or collect: list a broken file as a problem and go on",
+    "WHAT",
+    one_of("raise", "collect"),
+)
 
 COMMANDS: Final = {
     command.name: command
@@ -158,15 +183,22 @@ COMMANDS: Final = {
             (
                 Option("-o", "out", "the folder to write into", "FOLDER"),
                 Option("--format", "format", "parquet (default) or arrow", "FORMAT", one_of("parquet", "arrow")),
-                Option("--bodies", "bodies", "prompts, outputs and error messages, too"),
-                Option(
-                    "--on-error",
-                    "on_error",
-                    "raise (default), or collect: list a broken file as a problem and go on",
-                    "WHAT",
-                    one_of("raise", "collect"),
-                ),
+                _BODIES,
+                _ON_ERROR,
                 Option("--workers", "workers", "processes that read; default 1", "N", count),
+            ),
+        ),
+        Command(
+            "report",
+            "PATH...",
+            (1, None),
+            "write one HTML file with charts and tables, that loads nothing",
+            report,
+            (
+                Option("-o", "out", "the file to write", "FILE"),
+                Option("--title", "title", "its heading", "TEXT"),
+                _BODIES,
+                _ON_ERROR,
             ),
         ),
         Command(

@@ -19,7 +19,7 @@ from cassette_lab.errors import CassetteLabError
 INTERRUPTED: Final = 130
 
 _INTRODUCTION = """\
-cassette-lab: verify, compare, tabulate and rescue recorded agent runs (cassettes)
+cassette-lab: verify, compare, tabulate, report and rescue recorded agent runs (cassettes)
 
 usage: cassette-lab COMMAND ...
 
@@ -65,6 +65,11 @@ def _dispatch(arguments: Sequence[str], *, own_process: bool) -> int:
     if not arguments or "--help" in arguments or arguments[0] == "-h":
         say(*_usage().split("\n"))
         return 0 if arguments else 1
+    if arguments[0] == "--version":
+        from importlib.metadata import version
+
+        say(f"cassette-lab {version('cassette-lab')}")
+        return 0
     command = COMMANDS.get(arguments[0])
     if command is None:
         raise UsageError(f"there is no command {arguments[0]!r}; there is: {', '.join(COMMANDS)}")

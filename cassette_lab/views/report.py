@@ -35,7 +35,7 @@ def report(
     max_calls: int = CALL_ROWS,
     bodies: bool = False,
 ) -> Path:
-    """Write a report of ``data`` (a lab, a ``calls`` table or paths) to ``path``; returns the path.
+    """Write a report of ``data`` (a lab, a ``calls`` table or paths) to ``path`` (and make its folders); returns the path.
 
     Summary, problems, timeline, stop reasons, topology, then ``charts`` (timing deltas, say) and a table of at most
     ``max_calls`` calls. Nothing a call said is in it unless ``bodies`` is set, which needs a lab loaded with
@@ -46,6 +46,7 @@ def report(
     if bodies and not set(_BODIES) <= set(table.column_names):
         raise ConfigError("a report with bodies needs a lab that has them: load(..., bodies=True)")
     target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(_page(lab, table, title, charts, max_calls, bodies=bodies), encoding="utf-8")
     return target
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from cassette_lab import __version__
 from cassette_lab.cli import main
 from cassette_lab.cli.grammar import Call, Command, Option, UsageError, count, one_of
 
@@ -81,3 +82,8 @@ def test_an_unknown_command_names_the_known_ones(capsys: pytest.CaptureFixture[s
     error = capsys.readouterr().err
     assert "verify, inspect, diff, load, rescue, demo" in error
     assert "\x1b" not in error
+
+
+def test_the_version_is_the_package_s(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"cassette-lab {__version__}\n"

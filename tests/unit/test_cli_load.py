@@ -1,4 +1,4 @@
-"""load: tables of files and folders, written as files."""
+"""load and report: files and folders as tables and as a page."""
 
 from __future__ import annotations
 
@@ -52,6 +52,22 @@ def test_a_broken_file_stops_or_is_listed(runs: Path, tmp_path: Path, capsys: py
     assert captured.err.startswith("cassette-lab: not loaded: plain-3.cassette.jsonl, line 4: ")
     assert pq.read_table(out / "problems.parquet").num_rows == 1
     assert pq.read_table(out / "calls.parquet").num_rows == 4
+
+
+def test_a_report_is_one_page_and_names_what_was_left_out(
+    runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    torn = runs / "plain-3.cassette.jsonl"
+    torn.write_bytes(torn.read_bytes()[:-50])
+    page = tmp_path / "new" / "report.html"
+    assert main(["report", str(runs), "-o", str(page)]) == 1
+    assert not page.exists()
+    capsys.readouterr()
+    assert main(["report", str(runs), "-o", str(page), "--on-error", "collect", "--title", "a <b>"]) == 0
+    captured = capsys.readouterr()
+    assert captured.out == f"4 calls in {page}\n"
+    assert "plain-3.cassette.jsonl, line 4" in captured.err
+    assert "<h1>a &lt;b&gt;</h1>" in page.read_text("utf-8")
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ Python attributes are snake_case; ``to_json`` / ``from_json`` give the host's ca
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Final, Literal, Protocol, Self, TypeAlias, get_args, runtime_checkable
@@ -337,7 +337,7 @@ class ModelRequest:
 class ModelStream(Protocol):
     """The chunks of one answer. Whoever reads it closes it (``contextlib.aclosing``)."""
 
-    def __aiter__(self) -> Self: ...
+    def __aiter__(self) -> AsyncIterator[StreamChunk]: ...
 
     def __anext__(self) -> Awaitable[StreamChunk]:
         """The next chunk. Raises ``AbortError`` once the request's signal is aborted, and what the model fails with."""

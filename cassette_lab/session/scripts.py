@@ -23,6 +23,7 @@ from cassette_lab.session.chunks import Chunk, RowError, read_stream
 from cassette_lab.session.collation import collation_key
 from cassette_lab.session.entries import CallChunks, Chunks, ChunksEntry, ReplayEntry, SessionScript, message_texts
 from cassette_lab.session.fixtures import ScriptHeader, parse_session_header, stored_rows
+from cassette_lab.session.frames import is_zstd
 from cassette_lab.session.model import CHUNK_TYPE, ChunkRun, Event, SessionLog
 from cassette_lab.session.overrides import Override, read_override
 
@@ -154,7 +155,6 @@ _SUMMARY: Final = "compaction/summary"
 _SETTLEMENTS: Final = ("assistant/message", "assistant/attempt")
 _FINISH: Final = "finish"
 _UNDEFINED: Final = object()
-_ZSTD: Final = b"\x28\xb5\x2f\xfd"
 _SQLITE: Final = b"SQLite format 3\0"
 
 
@@ -183,13 +183,16 @@ class _Recorded:
     def __init__(self, path: Path, version: int | None) -> None:
         self.path = path
         try:
-            self.data = path.read_bytes()
+            with path.open("rb") as file:
+                start = file.read(len(_SQLITE))
+                self.is_store = start == _SQLITE
+                self.data = start if self.is_store else start + file.read()
         except OSError as error:
             raise FormatError(f"the log cannot be read ({error.strerror})", path=path) from error
         self.by_reader = version is None and not self._is_fixture()
 
     def _is_fixture(self) -> bool:
-        if self.data.startswith((_ZSTD, _SQLITE)):
+        if self.is_store or is_zstd(self.data):
             return False
         try:
             return parse_session_header(self.data, path=self.path).version < 2
@@ -201,9 +204,13 @@ class _Recorded:
         """The log as the reader reads it; None for a fixture."""
         if not self.by_reader:
             return None
+        if self.is_store:
+            from cassette_lab.session.sqlite import read_sqlite
+
+            return read_sqlite(self.path)
         from cassette_lab.session.reader import read_session
 
-        return read_session(self.path)
+        return read_session(self.data, path=str(self.path))
 
     @functools.cached_property
     def header(self) -> ScriptHeader:

@@ -108,3 +108,19 @@ def test_files_of_a_kind_may_be_left_out_and_cassettes_may_be_packed(
     (tmp_path / "diff" / "cases.json").write_text(json.dumps([same, missing]))
     assert main(["--golden", str(tmp_path)]) == 0
     assert capsys.readouterr().out.endswith("3 passed, 0 failed\n")
+
+
+def test_replays_of_sessions_have_a_layout_of_their_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "replay").mkdir()
+    (tmp_path / "sessions").mkdir()
+    (tmp_path / "sessions" / "some.jsonl").write_text("{}\n")
+    given = [
+        {"id": "inline", "op": "parseSessionLog", "input": {"text": "{}"}, "expect": {"ok": []}},
+        {"id": "file", "op": "deriveFile", "input": {"file": {"ref": "sessions/some.jsonl"}}, "expect": {"ok": []}},
+        {"id": "wrong", "op": "parseSessionLog", "input": {"text": "{}\n["}, "expect": {"error": "something-else"}},
+    ]
+    (tmp_path / "replay" / "vectors.json").write_text(json.dumps({"vectors": given}))
+    assert main(["--golden", str(tmp_path), "--kind", "replay"]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == "replay: 2 passed, 1 failed\n2 passed, 1 failed\n"
+    assert "replay wrong: parseSessionLog" in captured.err

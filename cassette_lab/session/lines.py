@@ -13,6 +13,7 @@ from typing import Final
 
 from cassette_lab.errors import FormatError
 from cassette_lab.session.frames import BLOCK_BYTES, MAGIC, FrameError, decode_frame, is_zstd, walk_frame
+from cassette_lab.session.locking import held_descriptor
 from cassette_lab.session.model import Physical
 
 LINE_LIMIT_BYTES: Final = 1 << 28
@@ -34,6 +35,7 @@ class LogFile:
     """
 
     _descriptor: int | None = None
+    _is_borrowed = False
     identity: tuple[int, int] | None = None
 
     def __init__(self, source: str | Path | bytes, path: str | None = None) -> None:
@@ -44,12 +46,14 @@ class LogFile:
             self.size = len(source)
             return
         self.path = str(source) if path is None else path
+        borrowed = held_descriptor(source)
         try:
             # Not blocking: a named pipe without a writer would hold us for ever.
-            descriptor = os.open(source, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+            flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+            descriptor = os.open(source, flags) if borrowed is None else borrowed
         except (OSError, ValueError) as error:
             raise FormatError(_unreadable(error), path=self.path) from error
-        self._descriptor = descriptor
+        self._descriptor, self._is_borrowed = descriptor, borrowed is not None
         facts = os.fstat(descriptor)
         if not stat.S_ISREG(facts.st_mode):
             self.close()
@@ -74,7 +78,7 @@ class LogFile:
     def close(self) -> None:
         """Close the file; harmless when it is closed."""
         descriptor, self._descriptor = self._descriptor, None
-        if descriptor is not None:
+        if descriptor is not None and not self._is_borrowed:
             os.close(descriptor)
 
     def __del__(self) -> None:  # whoever stops in the middle and forgets to close
@@ -84,6 +88,8 @@ class LogFile:
         if self._descriptor is None or count <= 0:
             return b""
         try:
+            if self._is_borrowed:  # its position is not ours to move
+                return os.pread(self._descriptor, count, offset)
             os.lseek(self._descriptor, offset, os.SEEK_SET)
             parts = []
             while count and (part := os.read(self._descriptor, count)):

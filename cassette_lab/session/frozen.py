@@ -1,0 +1,59 @@
+"""JSON that cannot be changed: what was logged stays as it was, whoever holds it.
+
+Frozen objects and arrays are ``dict`` and ``list`` to everything that reads; a copy (``copy.deepcopy``, too) is a plain one.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NoReturn
+
+from cassette_lab.jsonio import CanonicalError, detach
+
+MOST_LEVELS: Final = 200
+"""Data may not be nested deeper: whoever reads it has a stack, too."""
+
+
+def freeze(value: Any) -> Any:
+    """A frozen copy of plain JSON. Raises ``CanonicalError`` for anything else, also for what is nested too deep."""
+    if type(value) in (FrozenDict, FrozenList):
+        return value
+    try:
+        return _frozen(detach(value), MOST_LEVELS)
+    except RecursionError:  # the caller stands deep already
+        raise CanonicalError("it is nested too deep for where it is logged") from None
+
+
+def _refuse(*_: Any, **__: Any) -> NoReturn:
+    raise TypeError("an event that was logged cannot be changed; change a copy (copy.deepcopy) and log that")
+
+
+class FrozenDict(dict[str, Any]):
+    """A JSON object that cannot be changed."""
+
+    __slots__ = ()
+    __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = setdefault = update = _refuse
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return dict, (dict(self),)
+
+
+class FrozenList(list[Any]):
+    """A JSON array that cannot be changed."""
+
+    __slots__ = ()
+    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
+    append = extend = insert = remove = pop = clear = sort = reverse = _refuse
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return list, (list(self),)
+
+
+def _frozen(value: Any, levels: int) -> Any:
+    kind = type(value)
+    if kind is not dict and kind is not list:
+        return value
+    if not levels:
+        raise CanonicalError(f"it is nested more than {MOST_LEVELS} levels deep")
+    if kind is dict:
+        return FrozenDict({name: _frozen(child, levels - 1) for name, child in value.items()})
+    return FrozenList([_frozen(child, levels - 1) for child in value])

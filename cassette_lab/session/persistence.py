@@ -1,0 +1,177 @@
+"""Sessions that outlive their process: what every store promises, and a session that writes itself into one.
+
+A store keeps each session's log append-only and contiguous, one writer at a time. Nothing of a session is there before its
+first batch; ``append`` returns when its batch is on disk; a batch that fails leaves the log as it was. To go on with a session
+is to lock it, to cut off what a crash left torn, and to close the turn that never ended. Stores: ``store_jsonl`` (a folder of
+files), ``store_sqlite`` (one database). Source: session logs, Files and bytes, Resume, SQLite.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, Self
+
+from cassette_lab.errors import FormatError
+from cassette_lab.session.model import Event, SessionHeader, SessionLog
+from cassette_lab.session.session import Clock, Session, now_ms
+
+
+class SessionWriter(Protocol):
+    """The one writer of a session. ``next_seq`` is the seq that the next batch must begin with."""
+
+    @property
+    def header(self) -> SessionHeader:
+        """The session's header, as it is or will be stored."""
+
+    @property
+    def next_seq(self) -> int:
+        """How many events are stored."""
+
+    def append(self, events: Sequence[Event]) -> None:
+        """Store a batch; on disk when this returns. The first batch also stores the header, and all that was inherited.
+
+        Raises ``FormatError`` for a batch that does not follow or cannot be written, ``ExistingFileError`` where another
+        session of that id was stored meanwhile; the log is then as before. ``ClosedError`` after ``close``.
+        """
+
+    def close(self) -> None:
+        """Let others write. Harmless when done before."""
+
+
+class Resumed(NamedTuple):
+    """A session to go on with: its log as it was read, the events that closed what a crash left open, and the writer."""
+
+    log: SessionLog
+    closing: Sequence[Event]
+    writer: SessionWriter
+
+
+class SessionStore(Protocol):
+    """Keeps sessions. A context manager; methods may be called from any thread."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *_: object) -> None: ...
+
+    def create(self, header: SessionHeader) -> SessionWriter:
+        """A writer for a new session, of which nothing is stored yet. Raises ``ExistingFileError`` where there is one."""
+
+    def resume(self, session_id: str) -> Resumed:
+        """Lock a session, repair it on disk, and go on with it.
+
+        Raises ``MissingFileError`` for an unknown id, ``LockedError`` where another writer has it, and ``FormatError`` for
+        a log that is damaged or of another format; nothing is changed then.
+        """
+
+    def load(self, session_id: str) -> SessionLog:
+        """A session's log as it is stored, to read. Raises ``MissingFileError``, and ``FormatError`` for a damaged one."""
+
+    def headers(self) -> list[SessionHeader]:
+        """The headers of the stored sessions, the oldest first; the events are not read."""
+
+    def close(self) -> None:
+        """Release what the store holds. Its writers are closed, too."""
+
+
+class StoredSession:
+    """A session together with its writer: what is logged is on disk after the next ``flush``. A context manager.
+
+    ``session`` is the log in memory. Batches are as large as what was logged since the last flush: flush where a loss would
+    hurt (after a step, before a tool runs). A flush that fails can be repeated; nothing is lost or written twice.
+    """
+
+    def __init__(self, session: Session, writer: SessionWriter) -> None:
+        self.session = session
+        self._writer = writer
+        self._mutex = threading.Lock()
+        self._closed = False
+
+    @classmethod
+    def create(cls, store: SessionStore, session: Session) -> Self:
+        """A new session (also a spawned or forked one), to be stored."""
+        return cls(session, store.create(session.header))
+
+    @classmethod
+    def resume(cls, store: SessionStore, session_id: str, *, clock: Clock = now_ms) -> Self:
+        """A stored session that goes on: ``session/end-seed`` follows what was there, the header is as it was."""
+        resumed = store.resume(session_id)
+        try:
+            seed = [*resumed.log.events(), *resumed.closing]
+            return cls(Session(resumed.log.header, seed=seed, clock=clock), resumed.writer)
+        except BaseException:
+            resumed.writer.close()
+            raise
+
+    def append(
+        self,
+        kind: str,
+        data: Mapping[str, Any],
+        *,
+        surface_op: Any = None,
+        source_event_seqs: Sequence[int] | None = None,
+        ignorable: bool = False,
+        time_ms: int | None = None,
+    ) -> Event:
+        """``Session.append``; the event is on disk after the next ``flush``."""
+        return self.session.append(
+            kind,
+            data,
+            surface_op=surface_op,
+            source_event_seqs=source_event_seqs,
+            ignorable=ignorable,
+            time_ms=time_ms,
+        )
+
+    def flush(self) -> None:
+        """Write what was logged since the last flush. Raises what ``SessionWriter.append`` raises."""
+        with self._mutex:
+            batch = self.session.events[self._writer.next_seq :]
+            if batch:
+                self._writer.append(batch)
+
+    def close(self) -> None:
+        """Flush, and give the session free; it is free also where the flush fails. Harmless when done before."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            self.flush()
+        finally:
+            self._writer.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def check_batch(header: SessionHeader, events: Sequence[Event], next_seq: int) -> None:
+    """Whether a batch follows what is stored. Raises ``FormatError``."""
+    for seq, event in enumerate(events, next_seq):
+        if event.seq != seq:
+            raise FormatError(f"the batch has event {event.seq} where {seq} follows", field="seq")
+    inherited = header.seed_length or 0
+    if not next_seq and len(events) < inherited:
+        raise FormatError(
+            f"the first batch must hold all {inherited:,} events that were inherited, and has {len(events):,}",
+            field="seedLength",
+        )
+
+
+def check_resumable(log: SessionLog, session_id: str) -> None:
+    """Whether a log can be gone on with. Raises ``FormatError``."""
+    header = log.header
+    if header.id != session_id:
+        raise FormatError(f"the log says that it is session {header.id!r}, not {session_id!r}", path=log.path, field="id")
+    if header.created_at is None or header.delegation_depth is None or log.missing_seqs or log.missing_times:
+        raise FormatError(
+            "the log lacks seqs, times or header members, as test fixtures do; it can only be read", path=log.path
+        )
+    if log.event_count < (header.seed_length or 0):
+        raise FormatError(
+            f"the header says that {header.seed_length:,} events are inherited, and {log.event_count:,} are there; "
+            "what is logged now would count as inherited",
+            path=log.path,
+            field="seedLength",
+        )

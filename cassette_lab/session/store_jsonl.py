@@ -1,0 +1,383 @@
+"""Sessions in a folder, one file each: raw JSONL, or zstd with one checksummed frame per batch; format 0.
+
+``<root>/<project>/<session>/session.jsonl[.zstd]``, and beside it a lock of ours. A file appears with its first batch, under
+its name at once and never over another one; frame 1 holds the header line alone. Every batch is synced; one that fails is
+taken back. A root has one encoding. Source: session logs, Files and bytes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import threading
+import uuid
+import weakref
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final, Self
+
+from cassette_lab.errors import ClosedError, ConfigError, ExistingFileError, FormatError, MissingFileError
+from cassette_lab.session.frames import compress_frame
+from cassette_lab.session.locking import SessionLock
+from cassette_lab.session.model import Event, SessionHeader, SessionLog
+from cassette_lab.session.packing import encode_json, encode_lines
+from cassette_lab.session.paths import FILE_NAMES, LogEncoding, log_path, path_segment
+from cassette_lab.session.persistence import Resumed, check_batch, check_resumable
+from cassette_lab.session.reader import FILE_NAME, SessionReader, read_header, read_session
+from cassette_lab.session.repair import closing_events, cut_file, find_cut, sync_folder
+from cassette_lab.session.session import check_header
+
+LOCK_NAME: Final = "session.lock"
+
+
+class JsonlStore:
+    """A folder as a ``SessionStore``; made when the first session is. ``pack=False`` writes chunks one by one.
+
+    Raises ``FormatError`` for a root that already has logs of the other encoding, or files lying flat in a project: the
+    harness would refuse it.
+    """
+
+    def __init__(self, root: str | Path, *, encoding: LogEncoding = "zstd", pack: bool = True) -> None:
+        if encoding not in FILE_NAMES:
+            raise ConfigError(f"encoding must be zstd or jsonl, not {encoding!r}")
+        self.root = Path(root).absolute()
+        self.encoding: LogEncoding = encoding
+        self._pack = pack
+        self._writers: weakref.WeakSet[JsonlWriter] = weakref.WeakSet()
+        for folder in self._folders():
+            self._check_encoding(folder)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def locate(self, header: SessionHeader) -> Path:
+        """The file of a session, whether it is there or not."""
+        return log_path(self.root, header.cwd, header.id, self.encoding)
+
+    def create(self, header: SessionHeader) -> JsonlWriter:
+        """See ``SessionStore``."""
+        check_header(header)
+        there = self._find(header.id)
+        if there is not None:
+            raise ExistingFileError(f"there is a session {header.id!r} already; resume it, or take another id", path=there)
+        return self._writer(self.locate(header), header)
+
+    def resume(self, session_id: str) -> Resumed:
+        """See ``SessionStore``."""
+        path = self._path(session_id)
+        if path.name != FILE_NAMES[self.encoding]:
+            raise FormatError("a newer harness went on with this session, in a later format; it can only be loaded", path=path)
+        lock = SessionLock(path.with_name(LOCK_NAME), path, session_id)
+        try:
+            with SessionReader(path) as reader:
+                log = reader.log([row for batch in reader.batches() for row in batch])
+            self._check_continued(log, session_id, path)
+            cut_file(path, find_cut(path, reader.kept_end))
+            closing = closing_events(log.events())
+            writer = self._writer(path, log.header, lock, log.event_count)
+        except OSError as error:
+            lock.release()
+            raise FormatError(f"the log cannot be repaired ({error.strerror or error})", path=path) from error
+        except BaseException:
+            lock.release()
+            raise
+        try:
+            writer.append(closing)
+        except BaseException:
+            writer.close()
+            raise
+        return Resumed(log, closing, writer)
+
+    def load(self, session_id: str) -> SessionLog:
+        """See ``SessionStore``."""
+        return read_session(self._path(session_id))
+
+    def headers(self) -> list[SessionHeader]:
+        """See ``SessionStore``. A file without a readable header is passed by; loading the folder tells of it."""
+        found = []
+        for folder in self._folders():
+            path = folder / FILE_NAMES[self.encoding]
+            if path.is_file():
+                with contextlib.suppress(FormatError):
+                    found.append(read_header(path))
+        return sorted(found, key=lambda header: (header.created_at or 0, header.id))
+
+    def close(self) -> None:
+        """See ``SessionStore``."""
+        for writer in list(self._writers):
+            writer.close()
+
+    def _writer(self, path: Path, header: SessionHeader, lock: SessionLock | None = None, next_seq: int = 0) -> JsonlWriter:
+        writer = JsonlWriter(path, header, encoding=self.encoding, pack=self._pack, lock=lock, next_seq=next_seq)
+        self._writers.add(writer)
+        return writer
+
+    def _path(self, session_id: str) -> Path:
+        path = self._find(session_id)
+        if path is None:
+            raise MissingFileError(f"there is no session {session_id!r} in this store", path=self.root)
+        return path
+
+    def _find(self, session_id: str) -> Path | None:
+        """A session's file, in whatever project it is, of the highest format that is there."""
+        try:
+            segment = path_segment(session_id)
+        except ValueError:
+            return None
+        found = []
+        for project in _subfolders(self.root):
+            folder = project / segment
+            if folder.is_dir():
+                self._check_encoding(folder)
+                generations = {int(named[1] or 0): folder / named[0] for named in _logs(folder)}
+                if generations:
+                    found.append(generations[max(generations)])
+        if len(found) > 1:
+            raise FormatError(f"session {session_id!r} is there twice, also in {found[1].parent.parent.name}", path=found[0])
+        return found[0] if found else None
+
+    def _check_continued(self, log: SessionLog, session_id: str, path: Path) -> None:
+        try:
+            check_header(log.header)
+        except FormatError as error:
+            raise FormatError(error.message, path=path, field=error.field) from None
+        check_resumable(log, session_id)
+        if self.locate(log.header) != path:
+            raise FormatError(
+                f"the log's working directory, {log.header.cwd!r}, belongs to another folder than this one; "
+                "move it there, or load it only",
+                path=path,
+                field="cwd",
+            )
+
+    def _check_encoding(self, folder: Path) -> None:
+        for named in _logs(folder):
+            if bool(named[2]) != (self.encoding == "zstd"):
+                raise FormatError(
+                    f"this root has logs of another encoding than {self.encoding}, and may have one only; "
+                    "take the other encoding, or another root",
+                    path=folder / named[0],
+                )
+
+    def _folders(self) -> Iterator[Path]:
+        """The sessions' folders. Raises ``FormatError`` for logs that lie flat."""
+        for project in _subfolders(self.root):
+            for entry in sorted(project.iterdir()):
+                if entry.is_dir():
+                    yield entry
+                elif entry.name.endswith((".jsonl", ".jsonl.zstd")):
+                    raise FormatError(
+                        "a log lies flat in its project's folder, as old harnesses had it; take another root", path=entry
+                    )
+
+
+class JsonlWriter:
+    """The writer of one file; see ``SessionWriter``. Without a lock nothing is there yet."""
+
+    def __init__(
+        self,
+        path: Path,
+        header: SessionHeader,
+        *,
+        encoding: LogEncoding,
+        pack: bool,
+        lock: SessionLock | None,
+        next_seq: int,
+    ) -> None:
+        self.path = path
+        self._header = header
+        self._is_zstd = encoding == "zstd"
+        self._pack = pack
+        self._mutex = threading.Lock()
+        self._pid = os.getpid()
+        self._next_seq = next_seq
+        self._closed = False
+        self._broken: str | None = None
+        self._lock = lock
+        self._descriptor = -1 if lock is None else _open(path)
+        self._end = 0 if lock is None else os.fstat(self._descriptor).st_size
+
+    @property
+    def header(self) -> SessionHeader:
+        """See ``SessionWriter``."""
+        return self._header
+
+    @property
+    def next_seq(self) -> int:
+        """See ``SessionWriter``."""
+        return self._next_seq
+
+    def append(self, events: Sequence[Event]) -> None:
+        """See ``SessionWriter``."""
+        with self._mutex:
+            self._check_usable()
+            check_batch(self._header, events, self._next_seq)
+            if not events:
+                return
+            batch = self._encoded(encode_lines(events, pack=self._pack))
+            if self._lock is None:
+                self._materialise(batch)
+            else:
+                self._check_file()
+                self._write(batch)
+            self._next_seq += len(events)
+
+    def close(self) -> None:
+        """See ``SessionWriter``."""
+        with self._mutex:
+            self._closed = True
+            descriptor, self._descriptor = self._descriptor, -1
+            if descriptor >= 0:
+                os.close(descriptor)
+            if self._lock is not None:
+                self._lock.release()
+
+    def __del__(self) -> None:  # whoever forgets it does not lock the session for the rest of the process
+        if hasattr(self, "_descriptor"):
+            self.close()
+
+    def _encoded(self, text: bytes) -> bytes:
+        return compress_frame(text) if self._is_zstd else text
+
+    def _check_usable(self) -> None:
+        if self._closed:
+            raise ClosedError("the session's writer is closed; resume the session to go on with it", path=self.path)
+        if os.getpid() != self._pid:
+            raise FormatError("the session was opened in another process; write in the one that opened it", path=self.path)
+        if self._broken is not None:
+            raise FormatError(self._broken, path=self.path)
+
+    def _check_file(self) -> None:
+        """Whoever writes without asking for the lock is noticed before two batches have the same seqs."""
+        ours = os.fstat(self._descriptor)
+        try:
+            there = self.path.stat()
+        except OSError:
+            there = None
+        if there is None or not os.path.samestat(ours, there):
+            raise FormatError("the log was removed or replaced while it was written; nothing more is written", path=self.path)
+        if ours.st_size != self._end:
+            raise FormatError(
+                "something else wrote into the log; nothing more is written (close this session and resume it)", path=self.path
+            )
+
+    def _write(self, batch: bytes) -> None:
+        try:
+            os.lseek(self._descriptor, self._end, os.SEEK_SET)
+            _write_all(self._descriptor, batch)
+            os.fsync(self._descriptor)
+        except BaseException as error:  # an interrupt, too, must not leave half a batch
+            self._take_back()
+            if isinstance(error, OSError):
+                ending = self._broken or "the log ends with the batch before it, and it can be tried again"
+                raise FormatError(
+                    f"a batch could not be written ({error.strerror or error}); {ending}", path=self.path
+                ) from error
+            raise
+        self._end += len(batch)
+
+    def _take_back(self) -> None:
+        try:
+            os.ftruncate(self._descriptor, self._end)
+            os.fsync(self._descriptor)
+        except OSError as error:
+            self._broken = (
+                f"a batch was written in part and could not be taken back ({error.strerror or error}); "
+                "nothing more is written, resume the session to have its end repaired"
+            )
+
+    def _materialise(self, batch: bytes) -> None:
+        """Header and first batch, in a file that gets its name when all of it is on disk."""
+        folder = self.path.parent
+        made: list[Path] = []
+        lock: SessionLock | None = None
+        text = self._encoded(encode_json(self._header.to_json()) + b"\n") + batch
+        try:
+            made = _make_folders(folder)
+            lock = SessionLock(folder / LOCK_NAME, self.path, self._header.id)
+            self._descriptor = _publish(text, self.path)
+        except BaseException as error:
+            if lock is not None:
+                lock.release(remove=not self.path.exists())
+            for each in reversed(made):
+                with contextlib.suppress(OSError):
+                    each.rmdir()
+            if isinstance(error, FileExistsError) and not isinstance(error, FormatError):
+                raise ExistingFileError(
+                    f"another session {self._header.id!r} was stored meanwhile; take another id", path=self.path
+                ) from None
+            if isinstance(error, OSError) and not isinstance(error, FormatError):
+                raise FormatError(f"the log could not be made ({error.strerror or error})", path=self.path) from error
+            raise
+        self._lock = lock
+        self._end = len(text)
+
+
+def _publish(text: bytes, path: Path) -> int:
+    """A file with this text, all of it or none, under a name that nothing has; the open file.
+
+    Raises ``FileExistsError`` where something has the name.
+    """
+    for left in path.parent.glob(f".{path.name}.*.tmp"):  # by a process that was killed here; the lock is ours
+        left.unlink(missing_ok=True)
+    beside = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+    descriptor = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+    try:
+        _write_all(descriptor, text)
+        os.fsync(descriptor)
+        os.link(beside, path)
+        sync_folder(path.parent)
+    except BaseException:  # an interrupt, too
+        if path.exists() and os.path.samestat(path.stat(), os.fstat(descriptor)):
+            path.unlink()
+        os.close(descriptor)
+        raise
+    finally:
+        with contextlib.suppress(OSError):  # some systems do not remove a name of an open file
+            beside.unlink()
+    return descriptor
+
+
+def _make_folders(folder: Path) -> list[Path]:
+    """Make a folder and those above it, durably; returns those that were not there, the outermost first."""
+    missing = []
+    while not folder.is_dir():
+        missing.append(folder)
+        folder = folder.parent
+    missing.reverse()
+    made = []
+    for each in missing:
+        with contextlib.suppress(FileExistsError):
+            each.mkdir()
+            made.append(each)
+        sync_folder(each.parent)
+    return made
+
+
+def _open(path: Path) -> int:
+    return os.open(path, os.O_RDWR | getattr(os, "O_BINARY", 0))
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    written = os.write(descriptor, data)
+    while written < len(data):
+        written += os.write(descriptor, memoryview(data)[written:])
+
+
+def _logs(folder: Path) -> list[re.Match[str]]:
+    """The names in a session's folder that are those of logs, of any format and encoding."""
+    return [named for name in sorted(os.listdir(folder)) if (named := FILE_NAME.fullmatch(name))]  # noqa: PTH208 - names are wanted
+
+
+def _subfolders(folder: Path) -> Iterator[Path]:
+    try:
+        entries = sorted(folder.iterdir())
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise FormatError(f"this is no folder to keep sessions in ({error.strerror or error})", path=folder) from error
+    yield from (entry for entry in entries if entry.is_dir())

@@ -1,0 +1,404 @@
+"""Sessions in one SQLite database of schema 17; format 0.
+
+A batch is one transaction, synced when it ends. Runs of chunks are packed rows, large data are zstd frames, cited seqs are
+varints. A database of any other schema is refused as it is: nothing is migrated. Source: session logs, SQLite.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import sqlite3
+import threading
+import uuid
+import weakref
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final, NoReturn, Self
+
+from cassette_lab.errors import ClosedError, ExistingFileError, FormatError, MissingFileError
+from cassette_lab.session.chunks import pack_row
+from cassette_lab.session.frames import compress_frame
+from cassette_lab.session.locking import HeldFile, SessionLock
+from cassette_lab.session.model import ChunkRun, Event, Row, SessionHeader, SessionLog
+from cassette_lab.session.packing import encode_json, pack_events
+from cassette_lab.session.persistence import Resumed, check_batch, check_resumable
+from cassette_lab.session.repair import closing_events
+from cassette_lab.session.seqs import encode_seqs
+from cassette_lab.session.session import check_header
+from cassette_lab.session.sqlite import APPLICATION_ID, SqliteStore
+
+WRITTEN_SCHEMA: Final = 17
+
+_COMPRESSED_FROM_BYTES: Final = 4_096
+_WAIT_S: Final = 5.0
+_TABLES: Final = """
+CREATE TABLE persistence_state (
+  singleton INTEGER PRIMARY KEY CHECK (singleton = 1),
+  store_id TEXT NOT NULL
+) STRICT;
+CREATE TABLE sessions (
+  id TEXT PRIMARY KEY,
+  version INTEGER NOT NULL,
+  created_at INTEGER NOT NULL,
+  cwd TEXT,
+  parent_session TEXT,
+  seed_length INTEGER,
+  origin TEXT,
+  delegation_depth INTEGER,
+  agent_preset TEXT,
+  incarnation TEXT NOT NULL,
+  revision INTEGER NOT NULL
+) STRICT;
+CREATE TABLE events (
+  session_id TEXT NOT NULL REFERENCES sessions(id) ON DELETE CASCADE,
+  seq INTEGER NOT NULL,
+  type TEXT NOT NULL,
+  time INTEGER NOT NULL,
+  data ANY NOT NULL,
+  source_event_seqs ANY,
+  surface_op TEXT,
+  ignorable INTEGER CHECK (ignorable IS NULL OR ignorable IN (0, 1)),
+  PRIMARY KEY (session_id, seq)
+) STRICT;
+"""
+
+
+class SqliteSessionStore:
+    """A database as a ``SessionStore``; a file that is not there is made, readable by its owner only.
+
+    Raises ``FormatError`` for a file that is no database, is another program's, or has another schema.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path).absolute()
+        self._mutex = threading.RLock()
+        self._writers: weakref.WeakSet[SqliteWriter] = weakref.WeakSet()
+        self._pid = os.getpid()
+        self._connection: sqlite3.Connection | None = None
+        self._held: HeldFile | None = None
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with contextlib.suppress(FileExistsError):
+                os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+            self._held = HeldFile(self.path)
+            self._connection = sqlite3.connect(self.path, timeout=_WAIT_S, isolation_level=None, check_same_thread=False)
+            self._prepare(self._connection)
+        except BaseException as error:
+            self.close()
+            if isinstance(error, (OSError, sqlite3.Error)) and not isinstance(error, FormatError):
+                raise FormatError(f"the database cannot be opened ({error})", path=self.path) from error
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def create(self, header: SessionHeader) -> SqliteWriter:
+        """See ``SessionStore``."""
+        check_header(header)
+        for field, value in (
+            ("id", header.id),
+            ("cwd", header.cwd),
+            ("parentSession", header.parent_session),
+            ("agentPreset", header.agent_preset),
+        ):
+            if value is not None and not _is_storable(value):
+                raise FormatError("SQLite holds whole Unicode text without NUL only", path=self.path, field=field)
+        if self._revision(header.id) is not None:
+            raise ExistingFileError(f"there is a session {header.id!r} already; resume it, or take another id", path=self.path)
+        return self._writer(header)
+
+    def resume(self, session_id: str) -> Resumed:
+        """See ``SessionStore``. A database has no torn end: a row that does not follow is damage."""
+        lock = self.lock(session_id)
+        try:
+            state = self._revision(session_id)
+            log = self.load(session_id)
+            try:
+                check_header(log.header)
+            except FormatError as error:
+                raise FormatError(error.message, path=self.path, field=error.field) from None
+            check_resumable(log, session_id)
+            writer = self._writer(log.header, lock, state, log.event_count)
+        except BaseException:
+            lock.release(remove=True)
+            raise
+        closing = closing_events(log.events())
+        try:
+            writer.append(closing)
+        except BaseException:
+            writer.close()
+            raise
+        return Resumed(log, closing, writer)
+
+    def load(self, session_id: str) -> SessionLog:
+        """See ``SessionStore``."""
+        with SqliteStore(self.path) as store:
+            if session_id not in store.ids:
+                raise MissingFileError(f"there is no session {session_id!r} in this store", path=self.path)
+            return store.read(session_id)
+
+    def headers(self) -> list[SessionHeader]:
+        """See ``SessionStore``."""
+        found = []
+        with SqliteStore(self.path) as store:
+            for session_id in store.ids:
+                with contextlib.suppress(FormatError):
+                    found.append(store.header(session_id))
+        return found
+
+    def close(self) -> None:
+        """See ``SessionStore``."""
+        for writer in list(self._writers):
+            writer.close()
+        with self._mutex:
+            connection, self._connection = self._connection, None
+            if connection is not None:
+                connection.close()
+            held, self._held = self._held, None
+            if held is not None:
+                held.release()
+
+    def lock(self, session_id: str) -> SessionLock:
+        """The lock of one session: a file in a folder beside the database."""
+        folder = self.path.with_name(f"{self.path.name}.locks")
+        try:
+            folder.mkdir(mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise FormatError(f"its locks cannot be made ({error.strerror or error})", path=self.path) from error
+        name = hashlib.sha256(session_id.encode("utf-16-be", "surrogatepass")).hexdigest()
+        return SessionLock(folder / f"{name}.lock", self.path, session_id)
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """A write transaction: everything in it is on disk afterwards, or nothing. Raises ``FormatError``."""
+        with self._mutex:
+            connection = self._usable()
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+                try:
+                    yield connection
+                    connection.execute("COMMIT")
+                except BaseException:
+                    if connection.in_transaction:
+                        connection.execute("ROLLBACK")
+                    raise
+            except sqlite3.Error as error:
+                raise FormatError(
+                    f"a batch could not be written ({error}); the store is as before, and it can be tried again", path=self.path
+                ) from error
+
+    def _writer(
+        self,
+        header: SessionHeader,
+        lock: SessionLock | None = None,
+        state: tuple[str, int] | None = None,
+        next_seq: int = 0,
+    ) -> SqliteWriter:
+        writer = SqliteWriter(self, header, lock=lock, state=state, next_seq=next_seq)
+        self._writers.add(writer)
+        return writer
+
+    def _revision(self, session_id: str) -> tuple[str, int] | None:
+        """A session's incarnation and revision; None where there is no such session."""
+        if not _is_storable(session_id):
+            return None
+        with self._mutex:
+            try:
+                return revision_of(self._usable(), session_id)
+            except sqlite3.Error as error:
+                raise FormatError(f"the database cannot be read ({error})", path=self.path) from error
+
+    def _usable(self) -> sqlite3.Connection:
+        if os.getpid() != self._pid:
+            raise FormatError("the store was opened in another process; open it in this one", path=self.path)
+        if self._connection is None:
+            raise ClosedError("the store is closed; open it to go on", path=self.path)
+        return self._connection
+
+    def _prepare(self, connection: sqlite3.Connection) -> None:
+        """Check whose database this is, and make the tables in one that is new."""
+        connection.execute("PRAGMA trusted_schema = OFF")
+        connection.execute("BEGIN IMMEDIATE")  # nobody changes it between the look and the making
+        try:
+            (schema,) = connection.execute("PRAGMA user_version").fetchone()
+            (application,) = connection.execute("PRAGMA application_id").fetchone()
+            (objects,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+            if not schema and not application and not objects:
+                for statement in _TABLES.split(";"):
+                    connection.execute(statement)
+                connection.execute("INSERT INTO persistence_state (singleton, store_id) VALUES (1, ?)", (str(uuid.uuid4()),))
+                connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+                connection.execute(f"PRAGMA user_version = {WRITTEN_SCHEMA}")
+            elif application != APPLICATION_ID and (schema == WRITTEN_SCHEMA or not schema):
+                self._refuse("this database is another program's, no store of session logs")
+            elif schema != WRITTEN_SCHEMA:
+                age = "an older" if schema < WRITTEN_SCHEMA else "a newer"
+                self._refuse(
+                    f"the store has {age} schema, {schema}; written is {WRITTEN_SCHEMA}, and nothing is migrated: "
+                    "write into a new database, this one can still be loaded if its schema is read"
+                )
+            connection.execute("COMMIT")
+        except BaseException:
+            connection.execute("ROLLBACK")
+            raise
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA foreign_keys = ON")
+
+    def _refuse(self, sentence: str) -> NoReturn:
+        raise FormatError(sentence, path=self.path)
+
+
+class SqliteWriter:
+    """The writer of one session; see ``SessionWriter``. Without a lock nothing is there yet."""
+
+    def __init__(
+        self,
+        store: SqliteSessionStore,
+        header: SessionHeader,
+        *,
+        lock: SessionLock | None,
+        state: tuple[str, int] | None,
+        next_seq: int,
+    ) -> None:
+        self._store = store
+        self._header = header
+        self._lock = lock
+        self._state = state
+        self._next_seq = next_seq
+        self._mutex = threading.Lock()
+        self._closed = False
+
+    @property
+    def header(self) -> SessionHeader:
+        """See ``SessionWriter``."""
+        return self._header
+
+    @property
+    def next_seq(self) -> int:
+        """See ``SessionWriter``."""
+        return self._next_seq
+
+    def append(self, events: Sequence[Event]) -> None:
+        """See ``SessionWriter``."""
+        with self._mutex:
+            if self._closed:
+                raise ClosedError("the session's writer is closed; resume the session to go on with it", path=self._store.path)
+            check_batch(self._header, events, self._next_seq)
+            if not events:
+                return
+            rows = [_row_values(self._header.id, row) for row in pack_events(events)]
+            lock = self._lock or self._store.lock(self._header.id)
+            try:
+                self._state = self._insert(rows)
+            except BaseException:
+                if self._lock is None:
+                    lock.release(remove=True)
+                raise
+            self._lock = lock
+            self._next_seq += len(events)
+
+    def close(self) -> None:
+        """See ``SessionWriter``."""
+        with self._mutex:
+            self._closed = True
+            if self._lock is not None:
+                self._lock.release(remove=True)
+
+    def __del__(self) -> None:  # whoever forgets it does not lock the session for the rest of the process
+        if hasattr(self, "_closed"):
+            self.close()
+
+    def _insert(self, rows: list[tuple[Any, ...]]) -> tuple[str, int]:
+        """Store the rows and count the change; returns the session's new incarnation and revision."""
+        session_id = self._header.id
+        with self._store.transaction() as connection:
+            state = revision_of(connection, session_id)
+            if state != self._state:
+                if self._state is None:
+                    raise ExistingFileError(
+                        f"another session {session_id!r} was stored meanwhile; take another id", path=self._store.path
+                    )
+                raise FormatError(
+                    f"something else wrote into session {session_id!r}, or removed it; nothing more is written "
+                    "(close this session and resume it)",
+                    path=self._store.path,
+                )
+            if state is None:
+                state = (str(uuid.uuid4()), 1)
+                connection.execute(_INSERT_SESSION, (*_header_values(self._header), *state))
+            else:
+                state = (state[0], state[1] + 1)
+                connection.execute("UPDATE sessions SET revision = ? WHERE id = ?", (state[1], session_id))
+            connection.executemany(_INSERT_EVENT, rows)
+        return state
+
+
+_INSERT_SESSION: Final = (
+    "INSERT INTO sessions (id, version, created_at, cwd, parent_session, seed_length, origin, delegation_depth, agent_preset,"
+    " incarnation, revision) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+_INSERT_EVENT: Final = (
+    "INSERT INTO events (session_id, seq, type, time, data, source_event_seqs, surface_op, ignorable)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+)
+
+
+def revision_of(connection: sqlite3.Connection, session_id: str) -> tuple[str, int] | None:
+    """A session's incarnation (which making of it) and revision (which state of that); None where there is none."""
+    row = connection.execute("SELECT incarnation, revision FROM sessions WHERE id = ?", (session_id,)).fetchone()
+    return None if row is None else (row[0], row[1])
+
+
+def _header_values(header: SessionHeader) -> tuple[Any, ...]:
+    return (
+        header.id,
+        header.version,
+        header.created_at,
+        header.cwd,
+        header.parent_session,
+        header.seed_length,
+        header.origin,
+        header.delegation_depth,
+        header.agent_preset,
+    )
+
+
+def _row_values(session_id: str, row: Row) -> tuple[Any, ...]:
+    """A row of the table. The mark is 0 for a packed row, 1 for an event that may be passed by, else NULL."""
+    if isinstance(row, ChunkRun):
+        packed = pack_row(row)
+        return (session_id, row.seq0, packed["type"], row.time0, _stored(packed["data"]), None, None, 0)
+    return (
+        session_id,
+        row.seq,
+        row.type,
+        row.time,
+        _stored(row.data),
+        None if row.source_event_seqs is None else encode_seqs(row.source_event_seqs),
+        None if row.surface_op is None else encode_json(row.surface_op).decode(),
+        1 if row.ignorable else None,
+    )
+
+
+def _stored(data: Any) -> str | bytes:
+    """Data as text, or as a zstd frame where that is worth it."""
+    text = encode_json(data)
+    if len(text) >= _COMPRESSED_FROM_BYTES:
+        frame = compress_frame(text)
+        if len(frame) < len(text):
+            return frame
+    return text.decode()
+
+
+def _is_storable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return "\0" not in text

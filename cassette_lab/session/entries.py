@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, ClassVar, TypeAlias, overload
+from typing import Any, ClassVar, Protocol, TypeAlias, overload
 
 from cassette_lab.contracts import StreamChunk
 from cassette_lab.jsonio import JsonObject
@@ -78,6 +78,16 @@ class Chunks(Sequence[StreamChunk]):
         return f"<Chunks: {len(self)}>"
 
 
+class Delta(Protocol):
+    """A delta with its members as attributes; only that of a tool call has a ``call_id``."""
+
+    kind: Any
+    index: Any
+    text: Any
+    call_id: Any
+    name: Any
+
+
 class CallChunks:
     """Collects the chunks of one call. Deltas that are alike share what they have in common."""
 
@@ -124,6 +134,28 @@ class CallChunks:
             self._last = Deltas(chunk, name, [chunk[name]])
             self._pieces.append(self._last)
         return False
+
+    def add_delta(self, delta: Delta) -> None:
+        """The next chunk, which is a delta."""
+        last = self._last
+        if (
+            last is not None
+            and (head := last.head)["index"] is delta.index
+            and head["type"] == delta.kind
+            and head.get("id") == delta.call_id
+            and head.get("name") == delta.name
+        ):
+            last.texts.append(delta.text)
+            return
+        first: StreamChunk = {"type": delta.kind, "index": delta.index}
+        if delta.call_id is not None:
+            first["id"] = delta.call_id
+        if delta.name is not None:
+            first["name"] = delta.name
+        name = "text" if delta.call_id is None else "argumentsDelta"
+        first[name] = delta.text
+        self._last = Deltas(first, name, [delta.text])
+        self._pieces.append(self._last)
 
     def _put(self, piece: Piece) -> None:
         self._last = None

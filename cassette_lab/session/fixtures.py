@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import orjson
 
@@ -22,6 +22,10 @@ from cassette_lab.jsonio import JsonObject, JsonSyntaxError, parse
 from cassette_lab.jsonio.text import is_blank
 from cassette_lab.session.chunks import KIND_OF_ROW, RowError, unpack_row
 from cassette_lab.session.model import ChunkRun
+from cassette_lab.session.quick import DELTA_START, PACKED_STARTS, DeltaRow, NotQuick, decode_delta, packed_run
+
+StoredRow: TypeAlias = JsonObject | ChunkRun | DeltaRow
+"""A row of a fixture: an event as plain JSON, a packed run, or an event that is one delta of a run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,16 +75,16 @@ def parse_session_log(source: str | bytes, *, path: str | Path | None = None) ->
     for row in stored_rows(source, path=path, exact=True):
         if isinstance(row, ChunkRun):
             events.extend(event.to_json() for event in row.events())
-        else:
+        elif isinstance(row, dict):
             events.append(row)
     return events
 
 
-def stored_rows(source: str | bytes, *, path: str | Path | None = None, exact: bool = False) -> Iterator[JsonObject | ChunkRun]:
+def stored_rows(source: str | bytes, *, path: str | Path | None = None, exact: bool = False) -> Iterator[StoredRow]:
     """The rows behind the header: events as plain JSON, packed rows as runs. Raises as ``parse_session_log``.
 
-    Unless it is to be ``exact``, integers beyond 2**53 - 1 keep their digits, which JavaScript would round, and events that
-    lack seq or time are left so.
+    Unless it is to be ``exact``, integers beyond 2**53 - 1 keep their digits, which JavaScript would round, events that lack
+    seq or time are left so, and deltas are given as ``DeltaRow``.
     """
     read: Callable[[str | bytes], Any] = parse if exact else orjson.loads
     lines = _lines(source)
@@ -89,6 +93,20 @@ def stored_rows(source: str | bytes, *, path: str | Path | None = None, exact: b
             break
     seq = 0
     for number, line in lines:
+        quick: DeltaRow | ChunkRun | None = None
+        if not exact and isinstance(line, bytes):
+            if line.startswith(DELTA_START):
+                try:
+                    quick = decode_delta(line)
+                except NotQuick:
+                    pass
+                else:
+                    seq += 1
+            elif line.startswith(PACKED_STARTS) and (quick := packed_run(line)) is not None:
+                seq += len(quick.texts)
+        if quick is not None:
+            yield quick
+            continue
         try:
             record = read(line)
         except ValueError:  # no JSON, or none that the quick parser reads: blank, halves of surrogate pairs, broken UTF-8

@@ -18,17 +18,18 @@ from typing import Any, Final, TypeAlias
 
 from cassette_lab.contracts import StreamChunk
 from cassette_lab.errors import FormatError, MissingFileError
-from cassette_lab.jsonio import JsonObject, number_text
+from cassette_lab.jsonio import number_text
 from cassette_lab.session.chunks import Chunk, RowError, read_stream
 from cassette_lab.session.collation import collation_key
 from cassette_lab.session.entries import CallChunks, Chunks, ChunksEntry, ReplayEntry, SessionScript, message_texts
-from cassette_lab.session.fixtures import ScriptHeader, parse_session_header, stored_rows
+from cassette_lab.session.fixtures import ScriptHeader, StoredRow, parse_session_header, stored_rows
 from cassette_lab.session.frames import is_zstd
 from cassette_lab.session.model import CHUNK_TYPE, ChunkRun, Event, SessionLog
 from cassette_lab.session.overrides import Override, read_override
+from cassette_lab.session.quick import DeltaRow
 
-ScriptRow: TypeAlias = JsonObject | Event | ChunkRun
-"""A row that calls are derived from: an event, as plain JSON or as the reader gives it, or a packed run of chunks."""
+ScriptRow: TypeAlias = StoredRow | Event
+"""A row that calls are derived from: of a fixture, or as the reader gives it."""
 
 
 def load_session_scripts(
@@ -90,24 +91,23 @@ def derive_replay_script(rows: Iterable[ScriptRow], *, path: str | Path | None =
     place = ""
     last_turn: Any = call  # no turn of a log
     last_step: Any = call
-    data: Any
+    turn: Any
+    step: Any
+    chunk: Any
     for row in rows:
-        if isinstance(row, dict):
-            kind, data = row.get("type"), row.get("data")
+        if is_delta := isinstance(row, DeltaRow):
+            turn, step, chunk = row.data.turn, row.data.step, row.data.chunk
         elif isinstance(row, ChunkRun):
-            kind, data = CHUNK_TYPE, {"turn": row.turn, "step": row.step, "chunk": row}
+            turn, step, chunk = row.turn, row.step, row
         else:
-            kind, data = row.type, row.data
-        if kind != CHUNK_TYPE:
-            if kind == _SUMMARY:
-                _refuse_open(call, place, path)
-                entries.extend(_summary_call(data, path))
-            continue
-        try:
-            turn, step, chunk = data["turn"], data["step"], data["chunk"]
-        except (KeyError, TypeError):
+            kind, data = (row.get("type"), row.get("data")) if isinstance(row, dict) else (row.type, row.data)
+            if kind != CHUNK_TYPE:
+                if kind == _SUMMARY:
+                    _refuse_open(call, place, path)
+                    entries.extend(_summary_call(data, path))
+                continue
             if not isinstance(data, dict):
-                raise _type_error("an assistant/chunk event has no data", path) from None
+                raise _type_error("an assistant/chunk event has no data", path)
             turn, step, chunk = data.get("turn", _UNDEFINED), data.get("step", _UNDEFINED), data.get("chunk")
         if turn is not last_turn or step is not last_step:
             last_turn, last_step = turn, step
@@ -115,9 +115,11 @@ def derive_replay_script(rows: Iterable[ScriptRow], *, path: str | Path | None =
             if here != place:
                 _refuse_open(call, place, path)
                 place = here
-        if chunk is None:
+        if is_delta:
+            call.add_delta(chunk)
+        elif chunk is None:
             raise _type_error("an assistant/chunk event has no chunk", path)
-        if call.add(chunk):
+        elif call.add(chunk):
             entries.append(ChunksEntry(call.close()))
     _refuse_open(call, place, path)
     return entries
@@ -130,7 +132,7 @@ def derive_stream_script(rows: Iterable[ScriptRow], *, path: str | Path | None =
     """
     entries: list[ReplayEntry] = []
     for row in rows:
-        if isinstance(row, ChunkRun):
+        if isinstance(row, (ChunkRun, DeltaRow)):
             continue
         kind, data = (row.type, row.data) if isinstance(row, Event) else (row.get("type"), row.get("data"))
         if kind == _SUMMARY:
@@ -167,7 +169,7 @@ class _FirstMessage:
     def through(self, rows: Iterable[ScriptRow]) -> Iterator[ScriptRow]:
         rows = iter(rows)
         for row in rows:
-            if not isinstance(row, ChunkRun):
+            if not isinstance(row, (ChunkRun, DeltaRow)):
                 kind, data = (row.type, row.data) if isinstance(row, Event) else (row.get("type"), row.get("data"))
                 if kind == "user/message":
                     self.texts = message_texts(data) or None
@@ -269,7 +271,7 @@ def _derive(rows: Iterator[ScriptRow], version: int, path: str | Path | None) ->
         raise
 
 
-def _behind(rows: Iterable[JsonObject | ChunkRun], start: float) -> Iterator[ScriptRow]:
+def _behind(rows: Iterable[StoredRow], start: float) -> Iterator[ScriptRow]:
     """The rows from event number ``start`` on, cut within a packed row if need be, as ``Array.prototype.slice`` counts."""
     if start < 0:
         rows = list(rows)

@@ -11,6 +11,7 @@ from cassette_lab.errors import FormatError, MissingFileError
 from cassette_lab.session.collation import collation_key
 from cassette_lab.session.entries import CallChunks, Chunks
 from cassette_lab.session.fixtures import ScriptHeader, parse_session_header, parse_session_log, stored_rows
+from cassette_lab.session.model import ChunkRun
 from cassette_lab.session.reader import read_session
 from cassette_lab.session.scripts import (
     derive_replay_script,
@@ -303,8 +304,19 @@ class TestChunks:
         assert ends == [chunk == FINISH for chunk in given_chunks]
         assert not call
 
+    @settings(max_examples=100)
+    @given(st.lists(DELTAS, max_size=8))
+    def test_the_quick_way_through_a_file_finds_the_same(self, given_chunks: list[Any]) -> None:
+        chunks = [chunk for chunk in given_chunks if chunk != FINISH]
+        data = [{"turn": 1, "step": 1, "chunk": chunk} for chunk in [*chunks, FINISH]]
+        lines = text(header(), *(event(seq, "assistant/chunk", each) for seq, each in enumerate(data)))
+        for rows in (stored_rows(lines), parse_session_log(lines)):
+            (entry,) = derive_replay_script(rows)
+            assert [members(chunk) for chunk in entry.to_json()["chunks"]] == [members(chunk) for chunk in [*chunks, FINISH]]
+
     def test_they_are_a_sequence(self) -> None:
         (run,) = stored_rows(text(header(), packed(0, "a", "b")))
+        assert isinstance(run, ChunkRun)
         chunks = Chunks([FINISH, run])
         assert chunks[-1] == {"type": "text-delta", "index": 0, "text": "b"}
         assert chunks[1:] == [{"type": "text-delta", "index": 0, "text": text} for text in "ab"]

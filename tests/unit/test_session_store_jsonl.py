@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import shutil
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,6 @@ from hypothesis import strategies as st
 
 from cassette_lab.errors import ConfigError, ExistingFileError, FormatError
 from cassette_lab.jsonio import JsonObject
-from cassette_lab.session import store_jsonl
 from cassette_lab.session.frames import compress_frame
 from cassette_lab.session.lines import LogFile, LogLines
 from cassette_lab.session.model import ChunkRun
@@ -98,10 +99,7 @@ class TestFile:
                 log_turn(session, number)
                 keeper.flush()
         lines = lines_of(tmp_path / "--w-project--" / "root" / "session.jsonl.zstd")
-        assert lines[0] == (
-            1,
-            {"type": "session", "version": 0, "id": "root", "createdAt": NOW, "cwd": "/w/project", "delegationDepth": 0},
-        )
+        assert lines[0] == (1, session.header.to_json())
         assert [frame for frame, _ in lines[1:]] == [2] * 7 + [3] * 7
         assert lines[4][1] == {
             "type": "text-chunks",
@@ -112,12 +110,10 @@ class TestFile:
         for offset in range(0, 40, 8):  # a checksum in every frame: a changed byte is noticed
             data = bytearray(store.locate(session.header).read_bytes())
             data[-1 - offset] ^= 1
-            try:
+            with contextlib.suppress(FormatError):
                 assert read_session(bytes(data)).problems
-            except FormatError:
-                pass
 
-    def test_every_real_log_of_format_0_is_written_as_it_is_there(self, tmp_path: Path) -> None:
+    def test_every_real_log_of_format_0_is_written_as_it_is_there(self) -> None:
         if not GOLDEN.is_dir():
             pytest.skip("shared data not present")
         seen = 0
@@ -192,10 +188,8 @@ class TestFailures:
         before = store.locate(session.header).read_bytes()
         log_turn(session, 2)
         with monkeypatch.context() as patched:
-            patched.setattr(store_jsonl.os, failing, failing_once(failing))
-            with pytest.raises(
-                FormatError, match="could not be written .No space left on device.; the log ends with the batch"
-            ):
+            patched.setattr(os, failing, failing_once(failing))
+            with pytest.raises(FormatError, match=r"No space left on device\); the log ends with the batch before"):
                 keeper.flush()
         assert store.locate(session.header).read_bytes() == before
         keeper.close()
@@ -208,7 +202,7 @@ class TestFailures:
         keeper = StoredSession.create(store, session)
         log_turn(session)
         with monkeypatch.context() as patched:
-            patched.setattr(store_jsonl.os, failing, failing_once(failing))
+            patched.setattr(os, failing, failing_once(failing))
             with pytest.raises(FormatError, match=r"the log could not be made \(No space left on device\)"):
                 keeper.flush()
         assert list(tmp_path.iterdir()) == []
@@ -224,8 +218,8 @@ class TestFailures:
         log_turn(session)
         writer.append(session.events[:8])
         with monkeypatch.context() as patched:
-            patched.setattr(store_jsonl.os, "write", failing_once("write"))
-            patched.setattr(store_jsonl.os, "ftruncate", failing_once("ftruncate"))
+            patched.setattr(os, "write", failing_once("write"))
+            patched.setattr(os, "ftruncate", failing_once("ftruncate"))
             with pytest.raises(FormatError, match="could not be taken back"):
                 writer.append(session.events[8:])
         with pytest.raises(FormatError, match="nothing more is written"):
@@ -247,7 +241,7 @@ class TestFailures:
         with pytest.raises(ExistingFileError):
             writer.append(session.events)
         assert path.read_bytes() == b"someone else's"
-        assert [each.name for each in path.parent.iterdir()] == [path.name]
+        assert {each.name for each in path.parent.iterdir()} == {path.name, "session.lock"}
 
     def test_whoever_writes_without_the_lock_is_noticed(self, tmp_path: Path) -> None:
         session = new_session()
@@ -274,7 +268,8 @@ def failing_once(name: str) -> Any:
     calls = iter([True])
 
     def function(*arguments: Any) -> Any:
-        if next(calls, False):
+        is_folder = name == "fsync" and stat.S_ISDIR(os.fstat(arguments[0]).st_mode)
+        if not is_folder and next(calls, False):
             if name == "write":
                 real(arguments[0], arguments[1][: len(arguments[1]) // 2])
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -299,7 +294,7 @@ class TestTornEnds:
             session.append("step/start", {"turn": 3, "step": 1})
         whole, events = path.read_bytes(), list(session.events)
         first_end = ends[0][0]
-        for size in range(first_end, len(whole) + 1, 3):
+        for size in range(first_end, len(whole) + 1, 1 if encoding == "zstd" else 7):
             path.write_bytes(whole[:size])
             flushed = max(count for end, count in ends if end <= size)
             resumed = store.resume("root")
@@ -317,7 +312,7 @@ class TestTornEnds:
     def test_a_row_that_does_not_follow_is_cut_off_with_what_is_behind_it(self, tmp_path: Path) -> None:
         folder = stored_one(tmp_path)
         path = folder / "session.jsonl.zstd"
-        rows = [{"type": "todo/write", "seq": seq, "time": 1, "data": {}} for seq in (10, 11, 10)]
+        rows: list[JsonObject] = [{"type": "todo/write", "seq": seq, "time": 1, "data": {}} for seq in (10, 11, 10)]
         with path.open("ab") as file:
             file.write(compress_frame(b"".join(orjson.dumps(row) + b"\n" for row in rows)))
         resumed = JsonlStore(tmp_path).resume("root")

@@ -18,7 +18,7 @@ from cassette_lab.session.chunks import RowError
 from cassette_lab.session.header import read_header
 from cassette_lab.session.lines import LogFile, LogLines
 from cassette_lab.session.model import Physical, Problem, Row, SessionHeader, SessionLog, rows_from
-from cassette_lab.session.reader import ends_a_turn, finish_log, is_not_blank
+from cassette_lab.session.reader import ends_a_turn, finish_log
 from cassette_lab.session.rows import GapError, Rows, read_json
 
 _COMPARED_BYTES: Final = 1 << 12
@@ -129,8 +129,7 @@ class Follower:
         rest = iter(lines)
         for line in rest:
             try:
-                if is_not_blank(line):
-                    self._add(line)
+                self._add(line)
             except RowError as error:
                 self._kept = lines.resume_at if lines.is_zstd else self._offset + lines.end - len(line) - 1
                 return self._waits_for(error, lines, rest)

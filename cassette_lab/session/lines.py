@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from cassette_lab.errors import FormatError
+from cassette_lab.jsonio.text import decode_utf8, is_blank
 from cassette_lab.session.frames import BLOCK_BYTES, MAGIC, FrameError, decode_frame, is_zstd, walk_frame
 from cassette_lab.session.locking import held_descriptor
 from cassette_lab.session.model import Physical
@@ -21,6 +22,7 @@ LINE_LIMIT_BYTES: Final = 1 << 28
 _SMALLEST_BOMB_BYTES: Final = 1 << 28
 _MOST_EXPANSION: Final = 2_000
 """Logs compress 5- to 50-fold."""
+_MOST_BLANK_LINES: Final = 1 << 20
 _MOST_TRIES: Final = 1 << 10
 _MOST_TRIED_BLOCKS: Final = 1 << 12
 _MOST_TRIED_BYTES: Final = 1 << 30
@@ -101,7 +103,7 @@ class LogFile:
 
 
 class LogLines:
-    """The whole lines of a log, in order; iterate once. What is behind the last line feed is not among them.
+    """The whole lines of a log that are not blank, in order; iterate once. What is behind the last line feed is none.
 
     ``number`` (from 1), ``frame`` (from 1, None for raw text) and ``end`` say where the last line given stands; ``end`` is
     the offset behind it in the text. After the iteration ``physical`` and ``torn_bytes`` are those of the file, and
@@ -126,6 +128,7 @@ class LogLines:
         self.text_bytes = 0
         self.broken: FrameError | None = None
         self._torn_line_bytes = 0
+        self._blank_lines = 0
 
     @property
     def physical(self) -> Physical:
@@ -147,7 +150,8 @@ class LogLines:
                     carried, carried_bytes = [], 0
                 self.number += 1
                 self.end += len(part) + 1
-                yield part
+                if part[:1] == b"{" or not self._is_blank(part):
+                    yield part
             if rest:
                 carried.append(rest)
                 carried_bytes += len(rest)
@@ -158,6 +162,14 @@ class LogLines:
                         line=self.number + 1,
                     )
             self._torn_line_bytes = carried_bytes
+
+    def _is_blank(self, line: bytes) -> bool:
+        if not is_blank(decode_utf8(line)):
+            return False
+        self._blank_lines += 1
+        if self._blank_lines > _MOST_BLANK_LINES:
+            raise FormatError("the file is full of blank lines; no session log is", path=self._file.path, line=self.number)
+        return True
 
     def _blocks(self) -> Iterator[bytes]:
         if self.is_zstd:

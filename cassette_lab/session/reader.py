@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Final, NoReturn, Self
 
 from cassette_lab.errors import FormatError
-from cassette_lab.jsonio.text import decode_utf8, is_blank
 from cassette_lab.session.chunks import RowError
 from cassette_lab.session.header import read_header as header_of
 from cassette_lab.session.lines import LogFile, LogLines
@@ -58,7 +57,7 @@ class SessionReader:
         self.problems: list[Problem] = []
         try:
             self._lines = LogLines(self._file)
-            self._rest = filter(is_not_blank, self._lines)
+            self._rest = iter(self._lines)
             self.header = self._read_header()
         except BaseException:
             self._file.close()
@@ -230,8 +229,3 @@ def ends_a_turn(lines: Iterable[bytes]) -> bool:
         if type(value) is dict and value.get("type") == "turn/end":
             return True
     return False
-
-
-def is_not_blank(line: bytes) -> bool:
-    """Whether a line says anything."""
-    return line[:1] == b"{" or not is_blank(decode_utf8(line))

@@ -364,6 +364,13 @@ def test_a_line_without_end_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path
     assert caught.value.line == 2
 
 
+def test_a_file_full_of_blank_lines_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cassette_lab.session.lines._MOST_BLANK_LINES", 100)
+    assert read_session(text(header()) + b" \n" * 100 + text(*turn())).event_count == TURN_EVENTS
+    with pytest.raises(FormatError, match="blank lines"):
+        read_session(text(header()) + b" \n" * 101, path="x")
+
+
 @given(st.binary(max_size=200), st.booleans())
 @settings(max_examples=150)
 def test_random_bytes_give_a_log_or_our_error(data: bytes, behind_header: bool) -> None:

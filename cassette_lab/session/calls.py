@@ -188,8 +188,9 @@ class CallsTracker:
 
     def _mark(self, event: Event) -> None:
         """An event that comes before every request: the latest one before the first chunk is the best estimate."""
-        if event.time > 0:
-            self._markers.append((event.time, event.type))
+        at = time_of(event)
+        if at is not None:
+            self._markers.append((at, event.type))
 
     def _take_request(self, time: Time) -> tuple[Time | None, str | None]:
         """The estimate for a call whose first chunk came at ``time``; no later call is estimated from what came before it.

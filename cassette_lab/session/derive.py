@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from cassette_lab.jsonio import MAX_SAFE_INTEGER
 from cassette_lab.session.calls import CallsTracker
 from cassette_lab.session.compactions import CompactionsTracker
 from cassette_lab.session.facts import SessionFacts, Time
@@ -143,7 +144,7 @@ class Derivation:
         self._calls.add_run(run)
 
     def _see(self, earliest: Time, latest: Time) -> None:
-        if earliest > 0:
+        if earliest > 0 and latest <= MAX_SAFE_INTEGER:
             if self._first_at is None or earliest < self._first_at:
                 self._first_at = earliest
             if self._last_at is None or latest > self._last_at:

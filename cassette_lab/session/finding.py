@@ -67,6 +67,28 @@ def find_logs(path: str | Path) -> Iterator[FoundLog]:
         yield FoundLog(path, problem=FormatError(message, path=path))
 
 
+def logs_in(folder: str | Path) -> Iterator[FoundLog]:
+    """The logs that lie in a folder itself, not below it; none there is no problem."""
+    yield from _folder(Path(folder), [])
+
+
+def is_log(path: str | Path) -> bool:
+    """Whether a file looks like a log: by its name in a session's own folder, elsewhere by its start."""
+    path = Path(path)
+    name = path.name
+    if _generation(name) is not None:
+        return True
+    return name.endswith(_LOG_ENDINGS) and not name.endswith(_CASSETTE_ENDING) and _looks_like_a_log(path)
+
+
+def is_store(path: str | Path) -> bool:
+    """Whether a file is a SQLite database."""
+    try:
+        return is_sqlite(_start(Path(path)))
+    except FormatError:
+        return False
+
+
 def read_logs(path: str | Path, *, on_error: OnError = "raise") -> Iterator[SessionLog | CassetteLabError]:
     """The logs that a path means, one after the other, each read in full.
 

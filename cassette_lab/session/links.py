@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeVar
 
 from cassette_lab.session.facts import Child, SessionFacts, Settlement, ToolCall, own
 from cassette_lab.session.usage import Usage, total
 
+_Key = TypeVar("_Key", str, int)
 LinkedBy: TypeAlias = Literal["result", "label", "interval"]
 
 
@@ -75,19 +76,18 @@ def link(sessions: Iterable[SessionFacts]) -> Forest:
         parent = session.header.parent_session
         if parent is not None:
             (parents if parent in by_id else missing)[session.id] = parent
-    cycles = _cycles(parents)
     links: dict[str, Link] = {}
     for parent, ids in _grouped(parents).items():
         links.update(_links(by_id[parent], [by_id[child] for child in ids]))
-    placed = {child: parent for child, parent in parents.items() if child not in cycles}
+    roots, children, cycles = arrange(_in_order(by_id.values()), parents)
     return Forest(
         sessions=by_id,
         links=links,
-        roots=tuple(_in_order(by_id[each] for each in by_id if each not in placed)),
-        children={parent: tuple(_in_order(by_id[child] for child in ids)) for parent, ids in _grouped(placed).items()},
+        roots=tuple(roots),
+        children={parent: tuple(ids) for parent, ids in children.items()},
         missing_parents=missing,
         missing_children={session.id: named for session in by_id.values() if (named := _absent(session, by_id))},
-        cycles=tuple(each for each in by_id if each in cycles),
+        cycles=tuple(cycles),
         disagreements=tuple(
             child.session_id
             for session in by_id.values()
@@ -95,6 +95,23 @@ def link(sessions: Iterable[SessionFacts]) -> Forest:
             if child.session_id in by_id and by_id[child.session_id].header.parent_session != session.id
         ),
     )
+
+
+def arrange(order: Iterable[_Key], parents: Mapping[_Key, _Key]) -> tuple[list[_Key], dict[_Key, list[_Key]], list[_Key]]:
+    """Roots, children by parent, and those in cycles, each in this order; ``parents`` has only those that have one here.
+
+    What would be its own ancestor is a root, so that everything has its place once.
+    """
+    cycles = _cycles(parents)
+    roots: list[_Key] = []
+    children: dict[_Key, list[_Key]] = defaultdict(list)
+    listed = list(order)
+    for each in listed:
+        if each in parents and each not in cycles:
+            children[parents[each]].append(each)
+        else:
+            roots.append(each)
+    return roots, dict(children), [each for each in listed if each in cycles]
 
 
 def _links(parent: SessionFacts, children: list[SessionFacts]) -> dict[str, Link]:
@@ -136,13 +153,13 @@ def _fits(way: str, call: ToolCall, child: SessionFacts, noted: Child | None) ->
     return call.ended_at is None or created_at <= call.ended_at
 
 
-def _cycles(parents: Mapping[str, str]) -> set[str]:
-    """The sessions that are their own ancestors."""
-    state: dict[str, int] = {}
-    cycles: set[str] = set()
+def _cycles(parents: Mapping[_Key, _Key]) -> set[_Key]:
+    """Those that are their own ancestors."""
+    state: dict[_Key, int] = {}
+    cycles: set[_Key] = set()
     for number, start in enumerate(parents, 1):
-        path = []
-        at: str | None = start
+        path: list[_Key] = []
+        at: _Key | None = start
         while at is not None and at not in state:
             state[at] = number
             path.append(at)
@@ -152,8 +169,8 @@ def _cycles(parents: Mapping[str, str]) -> set[str]:
     return cycles
 
 
-def _grouped(parents: Mapping[str, str]) -> dict[str, list[str]]:
-    grouped: dict[str, list[str]] = defaultdict(list)
+def _grouped(parents: Mapping[_Key, _Key]) -> dict[_Key, list[_Key]]:
+    grouped: dict[_Key, list[_Key]] = defaultdict(list)
     for child, parent in parents.items():
         grouped[parent].append(child)
     return grouped

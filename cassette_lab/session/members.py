@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cassette_lab.jsonio import JsonObject, as_integer
+from cassette_lab.jsonio import MAX_SAFE_INTEGER, JsonObject, as_integer
 from cassette_lab.session.chunks import is_number
 from cassette_lab.session.model import Event
 
@@ -22,9 +22,9 @@ def whole(data: JsonObject, name: str) -> int | None:
 
 
 def number(data: JsonObject, name: str) -> float | None:
-    """A finite number."""
-    value = data.get(name)
-    return value if is_number(value) else None
+    """A number no larger than 2^53 - 1 in size."""
+    value: Any = data.get(name)
+    return value if is_number(value) and -MAX_SAFE_INTEGER <= value <= MAX_SAFE_INTEGER else None
 
 
 def inner(data: JsonObject, name: str) -> JsonObject:
@@ -40,13 +40,13 @@ def items(data: JsonObject, name: str) -> list[Any]:
 
 
 def known(time: float) -> float | None:
-    """A time in epoch ms; 0 stands for one that the log does not have."""
-    return time if time > 0 else None
+    """A time in epoch ms; 0 stands for one that the log does not have, and beyond 2^53 - 1 there is none."""
+    return time if 0 < time <= MAX_SAFE_INTEGER else None
 
 
 def time_of(event: Event) -> float | None:
     """An event's time in epoch ms, if the log has it."""
-    return event.time if event.time > 0 else None
+    return known(event.time)
 
 
 def text_blocks(content: Any) -> list[str]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from cassette_lab.errors import CassetteLabError, ConfigError, FormatError
+from cassette_lab.session.finding import logs_in
 from cassette_lab.tables.kinds import KINDS, Kind, kind_of
 
 PathLikes: TypeAlias = "str | PathLike[str] | Iterable[str | PathLike[str]]"
@@ -18,7 +19,10 @@ PathLikes: TypeAlias = "str | PathLike[str] | Iterable[str | PathLike[str]]"
 _RECORDINGS: Final = ".dsh-cassettes"
 """Where cassettes are recorded unless another file is named."""
 
-_SKIPPED: Final = frozenset({"node_modules", "__pycache__"})
+_HOMES: Final = (".dsh", ".sessions")
+"""Where the harness keeps session logs."""
+
+_SKIPPED: Final = frozenset({"node_modules", "__pycache__", "session_projcache"})
 """Folders that are passed by, as hidden ones are; so a whole project can be loaded."""
 
 
@@ -93,8 +97,10 @@ def _files(path: str) -> tuple[Path, list[Found]]:
         if match.is_dir():
             if not (_passed_by(match.name) or match.is_symlink()):
                 found += _folder(match, empty_is_problem=False)
-        elif match.is_file() and (kind := kind_of(match) if anything else _named(match)) is not None:
-            found.append(Found(match, kind))
+        elif anything:
+            found += [each for each in _in_folder(match.parent, [match.name]) if each.path == match]
+        elif match.is_file():
+            found.append(Found(match, _named(match)))
     if not found:
         message = "no file matches this pattern; check the folder, or use ** to look into folders below it"
         found = [Found(plain, problem=FormatError(message, path=path))]
@@ -111,17 +117,30 @@ def _folder(folder: Path, *, empty_is_problem: bool = True) -> list[Found]:
 
     for where, folders, names in os.walk(folder, onerror=unreadable):
         folders[:] = [name for name in folders if not _passed_by(name)]
-        kinds = [(path, kind_of(path)) for path in (Path(where, name) for name in names) if path.is_file()]
-        found += [Found(path, kind) for path, kind in kinds if kind is not None]
+        found += _in_folder(Path(where), names)
     if not found and empty_is_problem:
-        message = "there is no cassette in this folder or below it; a cassette is named *.cassette.jsonl"
+        message = (
+            "there is no cassette or session log in this folder or below it; a cassette is named *.cassette.jsonl, a log "
+            "session.jsonl, session.v4.jsonl.zstd or alike"
+        )
         return [Found(folder, problem=FormatError(message, path=folder))]
     return sorted(found, key=lambda each: each.path.parts)
 
 
+def _in_folder(folder: Path, names: list[str]) -> list[Found]:
+    """The artefacts that lie in a folder: cassettes by their looks, session logs as the sessions' own folders have them."""
+    cassette, session = KINDS["cassette"], KINDS["session"]
+    files = [path for path in (Path(folder, name) for name in names) if path.is_file()]
+    cassettes = {path for path in files if cassette.found_in_folder(path)}
+    logs = [each for each in logs_in(folder) if each.path not in cassettes]
+    return [Found(path, cassette) for path in files if path in cassettes] + [
+        Found(each.path, problem=each.problem) if each.problem is not None else Found(each.path, session) for each in logs
+    ]
+
+
 def _passed_by(folder: str) -> bool:
     """Whether a folder of this name is not looked into, unless it was named."""
-    return folder in _SKIPPED or (folder.startswith(".") and folder not in (_RECORDINGS, "..", "."))
+    return folder in _SKIPPED or (folder.startswith(".") and folder not in (_RECORDINGS, *_HOMES, "..", "."))
 
 
 def _named(path: Path) -> Kind:

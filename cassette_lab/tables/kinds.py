@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 import pyarrow as pa
 
-from cassette_lab.tables import cassettes
+from cassette_lab.tables import cassettes, sessions
 
 Rows: TypeAlias = Iterator[tuple[str, pa.RecordBatch]]
 """Record batches, each with the name of its table; without the ``source`` column."""
@@ -19,15 +19,19 @@ Rows: TypeAlias = Iterator[tuple[str, pa.RecordBatch]]
 class Kind:
     """One kind of artefact.
 
-    ``found_in_folder(path)`` tells whether a file that nobody has named is one. ``build(path, bodies=, workers=)`` reads
-    a file and yields its rows; it raises ``CassetteLabError`` for a file it does not accept.
+    ``found_in_folder(path)`` tells whether a file that nobody has named is one. ``build(path, bodies=, workers=, collect=)``
+    reads a file and yields its rows; it raises ``CassetteLabError`` for a file it does not accept. With ``collect`` a part
+    of a file that cannot be accepted alone is a row of ``problems``.
     """
 
     found_in_folder: Callable[[Path], bool]
     build: Callable[..., Rows]
 
 
-KINDS: Final = {"cassette": Kind(cassettes.found_in_folder, cassettes.build)}
+KINDS: Final = {
+    "cassette": Kind(cassettes.found_in_folder, cassettes.build),
+    "session": Kind(sessions.found_in_folder, sessions.build),
+}
 
 
 def kind_of(path: Path) -> Kind | None:

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from cassette_lab.errors import ConfigError
 from cassette_lab.jsonio.text import show
 from cassette_lab.tables.sql import SqlResult, query
+from cassette_lab.tables.tree import tree
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,6 +44,35 @@ class Lab:
     def calls(self) -> pa.Table:
         """One row per recorded call, files in the order they were loaded, each in its physical order."""
         return self.tables["calls"]
+
+    @property
+    def sessions(self) -> pa.Table:
+        """One row per session log."""
+        return self.tables["sessions"]
+
+    @property
+    def turns(self) -> pa.Table:
+        """One row per turn of a session; inherited ones are their parent's."""
+        return self.tables["turns"]
+
+    @property
+    def steps(self) -> pa.Table:
+        """One row per step of a turn."""
+        return self.tables["steps"]
+
+    @property
+    def model_calls(self) -> pa.Table:
+        """One row per model call or attempt."""
+        return self.tables["model_calls"]
+
+    @property
+    def tool_calls(self) -> pa.Table:
+        """One row per tool call, and per call made by code that a tool ran."""
+        return self.tables["tool_calls"]
+
+    def tree(self) -> SqlResult:
+        """The forest of the sessions: parents before children, own counts, and totals that include subagents, once."""
+        return SqlResult(tree(self.sessions))
 
     @property
     def problems(self) -> pa.Table:
@@ -81,9 +111,15 @@ class Lab:
         return {"text/plain": repr(self), "text/html": "".join(parts)}
 
     def _headline(self) -> str:
-        words = [_count(len(self.cassettes), "cassette") + " verified", _count(len(self.calls), "call")]
+        words = []
+        if len(self.cassettes) or not len(self.sessions):
+            words = [_count(len(self.cassettes), "cassette") + " verified", _count(len(self.calls), "call")]
         numbers = {name: pc.sum(self.cassettes[name]).as_py() for name in ("failed", "aborted")}
         words += [f"{number:,} {name}" for name, number in numbers.items() if number]
+        if len(self.sessions):
+            words.append(_count(len(self.sessions), "session"))
+            sums = {name: pc.sum(self.sessions[name]).as_py() or 0 for name in ("turns", "tool_errors")}
+            words += [_count(sums["turns"], "turn"), *([_count(sums["tool_errors"], "tool error")] * bool(sums["tool_errors"]))]
         if len(self.problems):
             words.append(f"{_count(len(self.problems), 'file')} not loaded")
         return f"{'✕' if len(self.problems) else '✓'} {' · '.join(words)}"
@@ -118,7 +154,7 @@ class Lab:
             notes.append(f"… and {_count(len(self.cassettes) - SHOWN_CASSETTES, 'more cassette')}: lab.cassettes")
         if len(self.problems) > SHOWN_PROBLEMS:
             notes.append(f"… and {_count(len(self.problems) - SHOWN_PROBLEMS, 'more file')} not loaded: lab.problems")
-        if not len(self.calls):
+        if not len(self.calls) and (len(self.cassettes) or not len(self.sessions)):
             notes.append("no calls were recorded in what was loaded")
         return notes
 
@@ -126,6 +162,11 @@ class Lab:
         steps = ["lab.problems.to_pylist()"] if len(self.problems) else []
         if len(self.calls):
             steps += ["lab.to_pandas()", 'lab.sql("select stop_reason, count(*) from calls group by 1")', "cl.timeline(lab)"]
+        if len(self.sessions):
+            steps += [
+                "lab.tree()",
+                'lab.sql("select model, sum(output_tokens) from model_calls where not inherited group by 1")',
+            ]
         return steps
 
 

@@ -29,13 +29,15 @@ def load(
 ) -> Lab:
     """Load artefacts into a lab of Arrow tables; everything is verified before it gets there.
 
-    ``paths`` are files, folders (looked into to any depth for ``*.cassette.jsonl``, and ``*.jsonl`` that begin with a
-    cassette's header; not into hidden folders) and patterns (``runs/**/*.cassette.jsonl``), or lists of those. Rows come
-    in the order of the paths, a folder's by name; a file that is reached twice counts once.
+    ``paths`` are files, folders (looked into to any depth for cassettes, ``*.cassette.jsonl`` and ``*.jsonl`` that begin
+    with a cassette's header, and for session logs, of which the highest generation counts; not into hidden folders) and
+    patterns (``runs/**/*.cassette.jsonl``), or lists of those. Rows come in the order of the paths, a folder's by name; a
+    file that is reached twice counts once.
 
     A file that cannot be verified to its end gives no rows. With ``on_error="raise"`` the first one raises
-    ``FormatError``; with ``"collect"`` each is a row of ``lab.problems``. ``bodies`` adds to ``calls`` what was said:
-    ``prompt``, ``output``, ``structured`` and ``error_message``. ``workers=2`` shares large files with a second process.
+    ``FormatError``; with ``"collect"`` each is a row of ``lab.problems``. ``bodies`` adds what was said: to ``calls``
+    ``prompt``, ``output``, ``structured`` and ``error_message``, to the tables of sessions texts, arguments and results.
+    ``workers=2`` shares large files with a second process.
     ``progress(done, total, source)`` is called after each file.
 
     Raises ``ConfigError`` for an option that cannot be used.
@@ -51,7 +53,7 @@ def load(
     for number, each in enumerate(found, 1):
         source = arrow_text(name_from(each.path, root))
         try:
-            tables.add(source, _rows(each, bodies=bodies, workers=workers))
+            tables.add(source, _rows(each, bodies=bodies, workers=workers, collect=on_error == "collect"))
         except CassetteLabError as error:
             if on_error == "raise":
                 raise
@@ -61,12 +63,12 @@ def load(
     return Lab(root, tables.finish())
 
 
-def _rows(found: Found, *, bodies: bool, workers: int) -> list[tuple[str, pa.RecordBatch]]:
+def _rows(found: Found, *, bodies: bool, workers: int, collect: bool) -> list[tuple[str, pa.RecordBatch]]:
     """All rows of a file, or its error: never some of them."""
     if found.kind is None:
         assert found.problem is not None, "a path gives a file or a problem"  # noqa: S101
         raise found.problem
-    return list(found.kind.build(found.path, bodies=bodies, workers=workers))
+    return list(found.kind.build(found.path, bodies=bodies, workers=workers, collect=collect))
 
 
 def _problem(error: CassetteLabError) -> pa.RecordBatch:

@@ -11,6 +11,7 @@ from typing import Final
 import pyarrow as pa
 
 from cassette_lab.cassette.columns import BODIES, CALLS, TIME, column
+from cassette_lab.tables import session_columns
 
 VERSION: Final = 1
 
@@ -54,13 +55,31 @@ PROBLEMS: Final = [
 ]
 """One row per file that was not loaded."""
 
-_COLUMNS: Final = {"cassettes": CASSETTES, "calls": [*CALLS], "problems": PROBLEMS}
+_COLUMNS: Final = {
+    "cassettes": CASSETTES,
+    "calls": [*CALLS],
+    "sessions": session_columns.SESSIONS,
+    "turns": session_columns.TURNS,
+    "steps": session_columns.STEPS,
+    "model_calls": session_columns.MODEL_CALLS,
+    "tool_calls": session_columns.TOOL_CALLS,
+    "problems": PROBLEMS,
+}
+_BODIES: Final = {"calls": [*BODIES], **session_columns.SESSION_BODIES}
 
 TABLES: Final = tuple(_COLUMNS)
 """Names of the tables, in the order they are shown."""
 
+SESSION_TABLES: Final = ("sessions", "turns", "steps", "model_calls", "tool_calls")
+"""Those that session logs give."""
+
+
+def body_columns(name: str) -> list[pa.Field]:
+    """The columns of a table that are there with bodies only."""
+    return _BODIES.get(name, [])
+
 
 def table_schema(name: str, *, bodies: bool = False) -> pa.Schema:
-    """Schema of a table. ``bodies`` adds to ``calls`` what the calls said."""
-    columns = [SOURCE, *_COLUMNS[name], *(BODIES if bodies and name == "calls" else ())]
+    """Schema of a table. ``bodies`` adds what was said, where a table has that."""
+    columns = [SOURCE, *_COLUMNS[name], *(body_columns(name) if bodies else ())]
     return pa.schema(columns, metadata={"cassette_lab.table": name, "cassette_lab.schema": str(VERSION)})

@@ -12,6 +12,7 @@ import pyarrow as pa
 from cassette_lab.errors import ConfigError
 from cassette_lab.jsonio.text import show
 from cassette_lab.tables.lab import Lab
+from cassette_lab.tables.schemas import SESSION_TABLES
 
 Format: TypeAlias = Literal["parquet", "arrow"]
 
@@ -26,6 +27,8 @@ def write_tables(
 ) -> list[tuple[str, int, Path]]:
     """Write ``cassettes``, ``calls`` and ``problems`` into ``folder``, which is made if it is missing.
 
+    Where there are sessions, their tables are written, too.
+
     The files are called ``calls.parquet`` or ``calls.arrow`` and so on; older ones are replaced, each at once. They hold
     what the lab holds: metadata only, unless it was loaded with ``bodies=True``. Gives name, rows and path of each table.
     Raises ``ConfigError`` for an unknown format and where the folder cannot be written.
@@ -37,6 +40,8 @@ def write_tables(
     try:
         target.mkdir(parents=True, exist_ok=True)
         for name, table in lab.tables.items():
+            if name in SESSION_TABLES and not len(lab.sessions):
+                continue
             path = target / f"{name}.{format}"
             unfinished = target / f".{name}.{format}.unfinished"
             try:

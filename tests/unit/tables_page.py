@@ -7,14 +7,18 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from cassette_lab.cassette.columns import BODIES
-from cassette_lab.tables.schemas import TABLES, VERSION, table_schema
+from cassette_lab.tables.schemas import TABLES, VERSION, body_columns, table_schema
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "tables.md"
 
 _ROWS = {
     "cassettes": "One row per cassette.",
     "calls": "One row per recorded call. The last four columns are there with `load(..., bodies=True)` only.",
+    "sessions": "One row per session log; everything is its own, without what a fork took over from its parent.",
+    "turns": "One row per turn of a session.",
+    "steps": "One row per step of a turn.",
+    "model_calls": "One row per model call or attempt.",
+    "tool_calls": "One row per tool call, and per call made by code that a tool ran.",
     "problems": 'One row per file that was not loaded: `load(..., on_error="collect")`.',
 }
 
@@ -32,7 +36,7 @@ def _lines() -> Iterator[str]:
         yield from ("", f"## {name}", "", _ROWS[name], "", "| column | type | unit | meaning |", "| --- | --- | --- | --- |")
         for field in table_schema(name, bodies=True):
             unit = field.metadata.get(b"unit", b"").decode()
-            body = " (a body)" if name == "calls" and field.name in BODIES.names else ""
+            body = " (a body)" if field in body_columns(name) else ""
             yield f"| {field.name} | {_type(field.type)} | {unit} | {field.metadata[b'doc'].decode()}{body} |"
     yield ""
 

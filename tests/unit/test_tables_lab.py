@@ -15,7 +15,7 @@ from cassette_lab.cassette.reader import read_cassette
 from cassette_lab.contracts import Capabilities
 from cassette_lab.errors import ConfigError
 from cassette_lab.tables import Lab, SqlResult, load, write_tables
-from cassette_lab.tables.schemas import TABLES, VERSION, table_schema
+from cassette_lab.tables.schemas import SESSION_TABLES, TABLES, VERSION, table_schema
 from tests.unit.cassette_samples import full, header, interaction, result, siblings, write
 from tests.unit.tables_page import PAGE, page
 
@@ -29,7 +29,7 @@ def lab(tmp_path: Path) -> Lab:
 
 
 def test_every_table_has_its_schema_with_documented_columns_and_a_version(lab: Lab) -> None:
-    assert tuple(lab.tables) == TABLES == ("cassettes", "calls", "problems")
+    assert tuple(lab.tables) == TABLES == ("cassettes", "calls", *SESSION_TABLES, "problems")
     for name, table in lab.tables.items():
         assert table.schema.equals(table_schema(name), check_metadata=True)
         assert table.schema.metadata == {b"cassette_lab.table": name.encode(), b"cassette_lab.schema": str(VERSION).encode()}
@@ -141,8 +141,10 @@ def test_pandas(lab: Lab) -> None:
     assert str(calls["started_at"].dtype) == "datetime64[ms, UTC]"
     assert str(calls["outcome_kind"].dtype) == "category"
     assert lab.to_pandas("problems")["line"].tolist() == [1]
-    with pytest.raises(ConfigError, match="there are cassettes, calls, problems"):
-        lab.to_pandas("sessions")
+    with pytest.raises(
+        ConfigError, match="there are cassettes, calls, sessions, turns, steps, model_calls, tool_calls, problems"
+    ):
+        lab.to_pandas("flights")
 
 
 def bundle(shown: Any) -> dict[str, str]:
@@ -222,8 +224,9 @@ def test_a_result_shows_its_first_rows(lab: Lab) -> None:
 def test_tables_are_written_and_read_again(lab: Lab, tmp_path: Path, name: Any) -> None:
     folder = tmp_path / "out" / "tables"
     written = write_tables(lab, folder, format=name)
-    assert written == [(table, len(lab.tables[table]), folder / f"{table}.{name}") for table in TABLES]
-    assert sorted(each.name for each in folder.iterdir()) == sorted(f"{table}.{name}" for table in TABLES)
+    names = ["cassettes", "calls", "problems"]  # without sessions there are no tables of any
+    assert written == [(table, len(lab.tables[table]), folder / f"{table}.{name}") for table in names]
+    assert sorted(each.name for each in folder.iterdir()) == sorted(f"{table}.{name}" for table in names)
     for table, _, path in written:
         again = pq.read_table(path) if name == "parquet" else pa.ipc.open_file(path).read_all()
         assert (again.column_names, again.to_pylist()) == (lab.tables[table].column_names, lab.tables[table].to_pylist())

@@ -88,7 +88,7 @@ def test_hidden_folders_are_passed_by_except_the_recorders_own(runs: Path) -> No
         ("runs/missing.cassette.jsonl", "runs/missing.cassette.jsonl: there is no such file"),
         ("runs/*.none", "runs/*.none: no file matches this pattern"),
         ("nowhere/**", "nowhere/**: no file matches this pattern"),
-        ("bare", "bare: there is no cassette in this folder"),
+        ("bare", "bare: there is no cassette or session log in this folder"),
         ("runs/notes.md", "runs/notes.md, line 1: the line is not JSON"),
         ("runs/pipe.jsonl", "runs/pipe.jsonl: this is a device or pipe"),
     ],

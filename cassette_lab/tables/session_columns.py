@@ -1,0 +1,149 @@
+"""Columns of the tables that session logs give. None of them holds what was said, except where bodies are asked for."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+
+from cassette_lab.cassette.columns import TIME, column
+
+TERM: Final = pa.dictionary(pa.int32(), pa.string())
+"""Type of words that repeat: kinds, codes, names of models and tools."""
+
+_TOKENS: Final = {
+    "input_tokens": "tokens that came from no cache",
+    "output_tokens": "tokens the model gave, its reasoning among them",
+    "cache_read_tokens": "tokens read from a cache",
+    "cache_write_tokens": "tokens written to a cache",
+    "reasoning_tokens": "tokens of reasoning, part of the output",
+    "total_tokens": "the provider's own sum of input, output and both caches",
+}
+_INHERITED: Final = column(
+    "inherited", pa.bool_(), "whether it belongs to what a fork took over from its parent: not to be counted"
+)
+_SESSION: Final = column("session_id", pa.string(), "id of the session")
+_TURN: Final = column("turn", pa.int64(), "number of the turn, going on in a fork")
+_STEP: Final = column("step", pa.int64(), "number of the step in its turn")
+
+SESSIONS: Final = [
+    _SESSION,
+    column("format", pa.int64(), "format of the log, 0 to 4"),
+    column("created_at", TIME, "when the session was made", "ms"),
+    column("cwd", pa.string(), "its working directory; null without one"),
+    column("parent_session", pa.string(), "id of the session that started it; null for none"),
+    column("origin", TERM, "subagent, or null"),
+    column("delegation_depth", pa.int64(), "how many agents stand above it", "levels"),
+    column("agent_preset", TERM, "preset of the agent; null without one"),
+    column("mode", TERM, "how a subagent was started: one-shot or continuable; null where it does not say"),
+    column("spawned_by", TERM, "what a subagent was started by: spawn or fork; null where it does not say"),
+    column("started_at", TIME, "earliest own event", "ms"),
+    column("ended_at", TIME, "latest own event", "ms"),
+    column("duration_ms", pa.float64(), "from the earliest to the latest own event", "ms"),
+    column("turns", pa.int64(), "own turns that began", "turns"),
+    column("steps", pa.int64(), "own steps that began", "steps"),
+    column("model_calls", pa.int64(), "own model calls and attempts", "calls"),
+    column("tool_calls", pa.int64(), "own tool calls, without those made by code that a tool ran", "calls"),
+    column("tool_errors", pa.int64(), "those of them whose result is an error", "calls"),
+    column("retries", pa.int64(), "own model calls that failed and were to be made again", "retries"),
+    column("compactions", pa.int64(), "own compactions", "compactions"),
+    *(column(name, pa.int64(), f"{doc}: messages, failed calls and compactions", "tokens") for name, doc in _TOKENS.items()),
+    column("end_kind", TERM, "how the last own turn ended (completed is the only success); null while one is open"),
+    column("error_code", TERM, "why the last own turn failed; null otherwise"),
+    column("open", pa.bool_(), "whether the last own turn that began did not end"),
+    column("inherited_events", pa.int64(), "leading events that it took over from its parent", "events"),
+    column("events", pa.int64(), "events, deltas counted one by one", "events"),
+    column("rows", pa.int64(), "rows of the file that hold them", "rows"),
+    column("encoding", TERM, "jsonl, zstd or sqlite"),
+    column("bytes", pa.int64(), "size of the file", "bytes"),
+    column("torn_bytes", pa.int64(), "bytes at the file's end that were not whole", "bytes"),
+    column("notes", pa.int64(), "things about the log that a reader should know: a torn end, unknown events, …", "notes"),
+]
+"""One row per session log."""
+
+TURNS: Final = [
+    _SESSION,
+    _TURN,
+    column("started_at", TIME, "when it began", "ms"),
+    column("duration_ms", pa.float64(), "start to end; null while it is open", "ms"),
+    column("queued_ms", pa.float64(), "how long the message that began it waited in the inbox", "ms"),
+    column("end_kind", TERM, "how it ended (completed is the only success); null while it is open"),
+    column("end_cause", TERM, "who aborted it; null otherwise"),
+    column("error_code", TERM, "why it failed; null otherwise"),
+    column("error_status", pa.int64(), "HTTP status of the failure; null without one"),
+    _INHERITED,
+]
+"""One row per turn."""
+
+STEPS: Final = [
+    _SESSION,
+    _TURN,
+    _STEP,
+    column("started_at", TIME, "when it began", "ms"),
+    column("duration_ms", pa.float64(), "start to end; null while it is open", "ms"),
+    _INHERITED,
+]
+"""One row per step."""
+
+MODEL_CALLS: Final = [
+    _SESSION,
+    _TURN,
+    _STEP,
+    column("attempt", pa.int64(), "number of the call in its step, from 1"),
+    column("provider", TERM, "model provider"),
+    column("model", TERM, "model that was asked"),
+    column("started_at", TIME, "estimate: the last event that comes before every request; null where there is none", "ms"),
+    column("started_by", TERM, "type of that event"),
+    column("first_chunk_ms", pa.float64(), "start to the first chunk", "ms"),
+    column("duration_ms", pa.float64(), "start to the last chunk", "ms"),
+    column("chunks", pa.int64(), "chunks that streamed", "chunks"),
+    column("settled_as", TERM, "message, attempt, or none"),
+    column("interrupted", pa.bool_(), "whether it was stopped while it spoke"),
+    column("finish_kind", TERM, "why the stream ended; null where it was cut"),
+    column("error_code", TERM, "code of the failure; null without one"),
+    *(column(name, pa.int64(), doc, "tokens") for name, doc in _TOKENS.items()),
+    column("tokens_per_second", pa.float64(), "output tokens between the first and the last delta", "tokens/s"),
+    column("text_chars", pa.int64(), "text that streamed", "code points"),
+    column("reasoning_chars", pa.int64(), "reasoning that streamed", "code points"),
+    column("argument_chars", pa.int64(), "tool arguments that streamed", "code points"),
+    _INHERITED,
+]
+"""One row per model call or attempt."""
+
+TOOL_CALLS: Final = [
+    _SESSION,
+    _TURN,
+    _STEP,
+    column("call_id", pa.string(), "id the model gave the call"),
+    column("parent_call_id", pa.string(), "call whose code made this one; null for the model's own"),
+    column("name", TERM, "name of the tool"),
+    column("started_at", TIME, "when it was called", "ms"),
+    column("duration_ms", pa.float64(), "call to result; null without one", "ms"),
+    column("job_ms", pa.float64(), "how long the work behind it took, also beyond the result (format 4); null otherwise", "ms"),
+    column("is_error", pa.bool_(), "whether its result is an error; null without a result"),
+    column("error_name", TERM, "name of the error; null without one"),
+    column("error_code", TERM, "code of the error; null without one"),
+    column("argument_bytes", pa.int64(), "its arguments", "bytes"),
+    column("result_bytes", pa.int64(), "the text of its result; null without one", "bytes"),
+    column("child_session_id", pa.string(), "subagent it started in the background; null otherwise"),
+    _INHERITED,
+]
+"""One row per tool call, and per call made by code that a tool ran."""
+
+SESSION_BODIES: Final = {
+    "sessions": [
+        column("label", pa.string(), "what its parent named a subagent"),
+        column("title", pa.string(), "title of the session"),
+        column("first_prompt", pa.string(), "text of the user's first message"),
+        column("final_text", pa.string(), "text of the last message of the assistant"),
+    ],
+    "model_calls": [
+        column("text", pa.string(), "the text that streamed"),
+        column("reasoning", pa.string(), "the reasoning that streamed"),
+    ],
+    "tool_calls": [
+        column("arguments", pa.string(), "the arguments, as the model wrote them"),
+        column("result", pa.string(), "the text of the result"),
+    ],
+}
+"""Columns that come on top with bodies."""

@@ -1,0 +1,212 @@
+"""Session logs in a lab: beside cassettes, one row each, inherited parts never counted, bodies only when asked for."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cassette_lab.errors import FormatError
+from cassette_lab.session.frames import compress_frame
+from cassette_lab.tables import load, write_tables
+from tests.unit.cassette_samples import siblings, write
+from tests.unit.session_samples import START_MS, header
+from tests.unit.session_told import AT, chunk, ev, finish, message, run
+
+_PROMPT = {"role": "user", "content": [{"type": "text", "text": "secret prompt"}], "source": {"kind": "user"}}
+
+
+def _rows(name: str = "s") -> list[dict[str, Any]]:
+    """One turn of 11 events: a model call and a tool that fails."""
+    answer = {"role": "tool", "toolCallId": "c1", "content": [{"type": "text", "text": "secret answer"}], "isError": True}
+    return [
+        ev("turn/start", {"turn": 1}, 10),
+        ev("step/start", AT, 12),
+        ev("user/message", _PROMPT, 13, surfaceOp="append"),
+        ev("request/context", {"provider": "p", "model": f"model-{name}"}, 15),
+        run("secret ", "text", at=25, gap=20),
+        chunk("usage", 46, usage={"inputTokens": 100, "outputTokens": 10}),
+        finish("tool-calls", 50),
+        message("secret text", at=51, usage={"inputTokens": 100, "outputTokens": 10, "cacheReadTokens": 5}),
+        ev("tool/call", {**AT, "callId": "c1", "name": "read", "arguments": '{"secret":1}'}, 55),
+        ev("tool/result", {**AT, "message": answer, "error": {"code": "FS_NOT_FOUND"}}, 60, surfaceOp="append"),
+        ev("step/end", AT, 62),
+        ev("turn/end", {"turn": 1, "reason": {"kind": "completed"}}, 70),
+    ]
+
+
+def _log(path: Path, rows: list[dict[str, Any]], version: int = 0, **members: Any) -> Path:
+    lines, seq = [json.dumps(header(version, **members))], 0
+    for row in rows:
+        packed = "time0" in row
+        lines.append(json.dumps({**row, "seq0" if packed else "seq": seq}))
+        seq += len(row["data"]["texts"]) if packed else 1
+    path.parent.mkdir(parents=True, exist_ok=True)
+    data = "".join(f"{line}\n" for line in lines).encode()
+    path.write_bytes(b"".join(map(compress_frame, data.splitlines(keepends=True))) if path.suffix == ".zstd" else data)
+    return path
+
+
+@pytest.fixture
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A root, a fork of it that inherited the whole turn, and a cassette."""
+    folder = tmp_path / "runs"
+    _log(folder / "--p--" / "root" / "session.jsonl", _rows(), id="root")
+    fork = [*_rows(), ev("session/end-seed", {}, 100), *_rows("fork")]
+    _log(
+        folder / "--p--" / "fork" / "session.jsonl.zstd",
+        fork,
+        id="fork",
+        parentSession="root",
+        seedLength=13,
+        createdAt=START_MS + 80,
+    )
+    write(folder / "a.cassette.jsonl", siblings())
+    (folder / "--p--" / "root" / "session.lock").touch()
+    shutil.copytree(folder / "--p--" / "root", folder / "session_projcache" / "root")
+    monkeypatch.chdir(tmp_path)
+    return folder
+
+
+def test_logs_and_cassettes_stand_in_one_lab(runs: Path) -> None:
+    lab = load(runs)
+    assert (len(lab.cassettes), len(lab.calls), len(lab.problems)) == (1, 8, 0)
+    assert lab.sessions["source"].to_pylist() == ["runs/--p--/fork/session.jsonl.zstd", "runs/--p--/root/session.jsonl"]
+    counts = ["session_id", "turns", "steps", "model_calls", "tool_calls", "tool_errors", "input_tokens", "total_tokens"]
+    told = {
+        "turns": 1,
+        "steps": 1,
+        "model_calls": 1,
+        "tool_calls": 1,
+        "tool_errors": 1,
+        "input_tokens": 100,
+        "total_tokens": None,
+    }
+    assert lab.sessions.select(counts).to_pylist() == [{"session_id": name, **told} for name in ("fork", "root")]
+    row = lab.sessions.to_pylist()[1]
+    assert (row["format"], row["end_kind"], row["open"], row["encoding"]) == (0, "completed", False, "jsonl")
+    assert (row["started_at"], row["duration_ms"]) == (dt.datetime.fromtimestamp(START_MS / 1000 + 0.010, dt.UTC), 60)
+    assert "1 cassette verified" in repr(lab)
+    assert "2 sessions · 2 turns · 2 tool errors" in repr(lab)
+
+
+def test_what_a_fork_inherited_is_there_and_marked(runs: Path) -> None:
+    lab = load(runs / "--p--" / "fork")
+    for name in ("turns", "steps", "model_calls", "tool_calls"):
+        assert lab.tables[name]["inherited"].to_pylist() == [True, False]
+    assert lab.model_calls["model"].to_pylist() == ["model-s", "model-fork"]
+
+
+def test_a_model_call_is_a_row(runs: Path) -> None:
+    (row,) = load(runs / "--p--" / "root").model_calls.to_pylist()
+    assert (row["turn"], row["step"], row["attempt"], row["provider"], row["model"]) == (1, 1, 1, "p", "model-s")
+    assert (row["started_by"], row["first_chunk_ms"], row["duration_ms"]) == ("request/context", 10, 35)
+    assert (row["settled_as"], row["finish_kind"], row["error_code"]) == ("message", "tool-calls", None)
+    assert (row["output_tokens"], row["cache_read_tokens"], row["reasoning_tokens"]) == (10, 5, None)
+    assert (row["tokens_per_second"], row["text_chars"]) == (500, 11)
+
+
+def test_nothing_that_was_said_leaves_a_log_unless_bodies_are_asked_for(runs: Path) -> None:
+    assert "secret" not in str([table.to_pylist() for table in load(runs / "--p--").tables.values()])
+    lab = load(runs / "--p--" / "root", bodies=True)
+    assert lab.sessions.select(["first_prompt", "final_text", "title"]).to_pylist() == [
+        {"first_prompt": "secret prompt", "final_text": "secret text", "title": None}
+    ]
+    assert lab.model_calls["text"].to_pylist() == ["secret text"]
+    assert lab.tool_calls.select(["arguments", "result"]).to_pylist() == [
+        {"arguments": '{"secret":1}', "result": "secret answer"}
+    ]
+
+
+def test_the_highest_generation_of_a_session_counts(runs: Path) -> None:
+    newer = [row for row in _rows() if row["type"] not in {"assistant/chunk", "text-chunks"}]
+    newer.append(ev("turn/start", {"turn": 2}, 99))
+    _log(runs / "--p--" / "root" / "session.v3.jsonl", newer, 3, id="root")
+    for given in ("runs", "runs/**"):
+        lab = load(given)
+        assert lab.sql("select format, turns, open from sessions where session_id = 'root'").to_pylist() == [
+            {"format": 3, "turns": 2, "open": True}
+        ]
+    assert load(runs / "--p--" / "root" / "session.jsonl").sessions["format"].to_pylist() == [0]
+
+
+def test_one_bad_log_hides_no_other(runs: Path) -> None:
+    for number in range(20):
+        _log(runs / "more" / str(number) / "session.jsonl", _rows(), id=str(number))
+    bad = runs / "more" / "7" / "session.jsonl"
+    bad.write_bytes(bad.read_bytes().replace(b'"step/start"', b'"step/start', 1))
+    with pytest.raises(FormatError, match="the file is damaged"):
+        load(runs)
+    lab = load(runs, on_error="collect")
+    assert len(lab.sessions) == 21
+    assert lab.problems.select(["source", "line", "code"]).to_pylist() == [
+        {"source": "runs/more/7/session.jsonl", "line": 3, "code": FormatError.code}
+    ]
+
+
+def test_a_torn_log_is_kept_up_to_its_last_whole_line(runs: Path) -> None:
+    path = runs / "--p--" / "root" / "session.jsonl"
+    path.write_bytes(path.read_bytes()[:-9])
+    row = load(path).sessions.to_pylist()[0]
+    assert (row["open"], row["end_kind"], row["notes"]) == (True, None, 1)
+    assert row["torn_bytes"] > 0
+
+
+def test_a_folder_without_any_log_or_cassette_says_so(tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match="no cassette or session log"):
+        load(tmp_path)
+
+
+def test_the_tree_sums_up_subagents_once(runs: Path) -> None:
+    _log(runs / "orphan" / "session.jsonl", _rows(), id="orphan", parentSession="gone", createdAt=START_MS + 90)
+    names = ["session_id", "depth", "parent_missing", "sessions", "input_tokens", "input_tokens_with_subagents"]
+    assert [list(row.values()) for row in load(runs).tree().table.select(names).to_pylist()] == [
+        ["root", 0, False, 2, 100, 200],
+        ["fork", 1, False, 1, 100, 100],
+        ["orphan", 0, True, 1, 100, 100],
+    ]
+
+
+def test_a_cycle_of_parents_has_an_end_in_the_tree(tmp_path: Path) -> None:
+    for name, parent in (("a", "b"), ("b", "a"), ("self", "self"), ("c", "b")):
+        _log(tmp_path / name / "session.jsonl", _rows(), id=name, parentSession=parent)
+    rows = load(tmp_path).tree().to_pylist()
+    assert sorted((row["session_id"], row["depth"]) for row in rows) == [("a", 0), ("b", 0), ("c", 1), ("self", 0)]
+
+
+def test_the_same_session_twice_is_counted_with_the_first_one(runs: Path) -> None:
+    shutil.copytree(runs / "--p--", runs / "copy")
+    rows = load(runs).tree().to_pylist()
+    assert sorted((row["session_id"], row["sessions"]) for row in rows) == [("fork", 1), ("fork", 1), ("root", 1), ("root", 2)]
+
+
+def test_tables_of_sessions_are_written_where_there_are_any(runs: Path, tmp_path: Path) -> None:
+    written = write_tables(load(runs), tmp_path / "out")
+    assert [name for name, _, _ in written] == [
+        "cassettes",
+        "calls",
+        "sessions",
+        "turns",
+        "steps",
+        "model_calls",
+        "tool_calls",
+        "problems",
+    ]
+
+
+def test_texts_and_times_that_no_column_can_hold_are_still_loaded(tmp_path: Path) -> None:
+    rows = [
+        ev("turn/start", {"turn": 1}, 10**15),
+        ev("turn/end", {"turn": 1, "reason": {"kind": "half \ud83d"}}, 10**17),
+        ev("llm/retry", {"delayMs": 10**30}, 10**30),
+        message("x", usage={"inputTokens": 2**53 - 1}),
+    ]
+    path = _log(tmp_path / "session.jsonl", rows, id="half \ud83d")
+    lab = load(path)
+    assert lab.sessions["session_id"].to_pylist() == ["half \\ud83d"]
+    assert lab.turns.select(["started_at", "end_kind"]).to_pylist() == [{"started_at": None, "end_kind": "half \\ud83d"}]
+    assert lab.sessions["input_tokens"].to_pylist() == [2**53 - 1]

@@ -153,10 +153,10 @@ def delta_key(data: Any) -> tuple[tuple[Any, ...], str] | None:
 
     None for data that is no delta, or says more than a run can hold. Numbers of different types differ here.
     """
-    if type(data) is not dict or data.keys() != _EVENT_DATA_KEYS:
+    if not isinstance(data, dict) or data.keys() != _EVENT_DATA_KEYS:
         return None
     chunk = data["chunk"]
-    if type(chunk) is not dict:
+    if not isinstance(chunk, dict):
         return None
     kind = chunk.get("type")
     turn, step, index = data["turn"], data["step"], chunk.get("index")
@@ -184,19 +184,23 @@ def delta_key(data: Any) -> tuple[tuple[Any, ...], str] | None:
 def fold_events(events: Sequence[Event]) -> Iterator[Event | ChunkRun]:
     """Events in rows: deltas that are alike and follow each other as runs of any length, everything else as it is."""
     folder = RunFolder()
+    open_key: tuple[Any, ...] | None = None
     for event in events:
-        found = None
-        plain = not event.ignorable and event.source_event_seqs is None and event.surface_op is None
-        if plain and event.type == CHUNK_TYPE and type(event.time) is int:
-            found = delta_key(event.data)
-        if folder.key is not None and (found is None or found[0] != folder.key):
-            run = folder.close()
-            if run is not None:
-                yield run
+        kind, seq, time, data, ignorable, sources, operation = event
+        plain = kind == CHUNK_TYPE and not ignorable and sources is None and operation is None and type(time) is int
+        found = delta_key(data) if plain else None
+        if found is not None and found[0] == open_key:
+            folder.add(open_key, found[1], seq, int(time))
+            continue
+        run = folder.close()
+        if run is not None:
+            yield run
         if found is None:
+            open_key = None
             yield event
         else:
-            folder.add(*found, event.seq, int(event.time))
+            open_key = found[0]
+            folder.add(*found, seq, int(time))
     run = folder.close()
     if run is not None:
         yield run

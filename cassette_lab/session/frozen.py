@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final, NoReturn
 
-from cassette_lab.jsonio import CanonicalError, detach
+from cassette_lab.jsonio import MAX_SAFE_INTEGER, CanonicalError, detach
 
 MOST_LEVELS: Final = 200
 """Data may not be nested deeper: whoever reads it has a stack, too."""
@@ -15,10 +15,8 @@ MOST_LEVELS: Final = 200
 
 def freeze(value: Any) -> Any:
     """A frozen copy of plain JSON. Raises ``CanonicalError`` for anything else, also for what is nested too deep."""
-    if type(value) in (FrozenDict, FrozenList):
-        return value
     try:
-        return _frozen(detach(value), MOST_LEVELS)
+        return _frozen(value, MOST_LEVELS)
     except RecursionError:  # the caller stands deep already
         raise CanonicalError("it is nested too deep for where it is logged") from None
 
@@ -49,11 +47,19 @@ class FrozenList(list[Any]):
 
 
 def _frozen(value: Any, levels: int) -> Any:
+    """The usual kinds of values at once; ``detach`` knows about the others, or refuses them."""
     kind = type(value)
-    if kind is not dict and kind is not list:
+    if (kind is str and value.isascii()) or value is None or kind is bool or kind is FrozenDict or kind is FrozenList:
         return value
-    if not levels:
-        raise CanonicalError(f"it is nested more than {MOST_LEVELS} levels deep")
-    if kind is dict:
-        return FrozenDict({name: _frozen(child, levels - 1) for name, child in value.items()})
-    return FrozenList([_frozen(child, levels - 1) for child in value])
+    if kind is int and -MAX_SAFE_INTEGER <= value <= MAX_SAFE_INTEGER:
+        return value
+    if isinstance(value, (dict, list, tuple)):
+        if not levels:
+            raise CanonicalError(f"it is nested more than {MOST_LEVELS} levels deep")
+        levels -= 1
+        if not isinstance(value, dict):
+            return FrozenList([_frozen(child, levels) for child in value])
+        if not all([type(name) is str and name.isascii() for name in value]):  # noqa: C419 - a list is quicker here
+            value = {name: value[other] for name, other in zip(detach(dict.fromkeys(value)), value, strict=True)}
+        return FrozenDict({name: _frozen(child, levels) for name, child in value.items()})
+    return detach(value)

@@ -17,7 +17,7 @@ from cassette_lab.errors import FormatError
 from cassette_lab.jsonio import JsonObject
 from cassette_lab.session.chunks import fold_events, pack_row
 from cassette_lab.session.lines import LINE_LIMIT_BYTES
-from cassette_lab.session.model import CHUNK_TYPE, ChunkRun, Event, Row
+from cassette_lab.session.model import ChunkRun, Event, Row
 
 FEWEST_MEMBERS: Final = 3
 MOST_MEMBERS: Final = 1_024
@@ -33,7 +33,7 @@ def pack_events(events: Sequence[Event], *, pack: bool = True) -> Iterator[Row]:
     if not pack:
         yield from events
         return
-    for row in fold_events([_plain(event) for event in events]):
+    for row in fold_events(events):
         if isinstance(row, ChunkRun):
             yield from _runs(row)
         else:
@@ -59,15 +59,6 @@ def encode_json(value: Any) -> bytes:
 def encode_lines(events: Sequence[Event], *, pack: bool = True) -> bytes:
     """The lines of a batch."""
     return b"".join(encode_json(row_json(row)) + b"\n" for row in pack_events(events, pack=pack))
-
-
-def _plain(event: Event) -> Event:
-    """A chunk with plain objects in the two levels that packing looks at."""
-    data = event.data
-    if event.type != CHUNK_TYPE or type(data) is dict:
-        return event
-    chunk = data.get("chunk")
-    return event._replace(data={**data, "chunk": dict(chunk) if isinstance(chunk, dict) else chunk})
 
 
 def _runs(run: ChunkRun) -> Iterable[Row]:

@@ -18,7 +18,7 @@ from cassette_lab.errors import FormatError
 from cassette_lab.jsonio import MAX_SAFE_INTEGER, CanonicalError, JsonObject
 from cassette_lab.jsonio.text import show
 from cassette_lab.session.chunks import is_packed_row
-from cassette_lab.session.frozen import FrozenDict, freeze
+from cassette_lab.session.frozen import freeze
 from cassette_lab.session.model import Event, SessionHeader
 from cassette_lab.surface import ELIGIBLE_TYPES, Surface, surface_messages
 
@@ -182,21 +182,14 @@ class Session:
         "replace", "start", "end"}`` with every event they replace in ``source_event_seqs``. Raises ``FormatError`` and
         ``SurfaceError``; the session is then as before.
         """
-        if type(data) is not dict and type(data) is not FrozenDict and not isinstance(data, Mapping):
-            raise FormatError(f"the data of an event is an object, not {type(data).__name__}", field="data")
+        if not isinstance(data, dict):
+            if not isinstance(data, Mapping):
+                raise FormatError(f"the data of an event is an object, not {type(data).__name__}", field="data")
+            data = dict(data)
+        sources = None if source_event_seqs is None else list(source_event_seqs)
         with self._mutex:
-            seq = len(self._events)
-            return self._add(
-                Event(
-                    kind,
-                    seq,
-                    self._clock() if time_ms is None else time_ms,
-                    data if isinstance(data, dict) else dict(data),
-                    ignorable,
-                    None if source_event_seqs is None else list(source_event_seqs),
-                    surface_op,
-                )
-            )
+            time = self._clock() if time_ms is None else time_ms
+            return self._add(Event(kind, len(self._events), time, data, ignorable, sources, surface_op))
 
     def completed(self) -> list[Event]:
         """The events up to the last turn that ended; none before one has."""
@@ -232,26 +225,32 @@ class Session:
 
 def _checked(event: Event) -> Event:
     """The event, frozen. Raises ``FormatError`` for what no log can hold."""
-    kind = event.type
+    kind, seq, time, data, ignorable, sources, operation = event
     if type(kind) is not str or not kind or is_packed_row(kind) or kind == "session":
         raise FormatError("the type of an event is a name such as turn/start, and none of the format's own rows", field="type")
-    try:
-        kind.encode()
-    except UnicodeEncodeError:
-        raise FormatError("the type of an event is whole Unicode text", field="type") from None
-    _check_count(event.time, "time")
-    if type(event.ignorable) is not bool:
+    if not kind.isascii() and not _is_whole_text(kind):
+        raise FormatError("the type of an event is whole Unicode text", field="type")
+    _check_count(time, "time")
+    if type(ignorable) is not bool:
         raise FormatError("ignorable is true or false", field="ignorable")
     field = "data"
     try:
-        data = freeze(event.data)
+        data = freeze(data)
         field = "surfaceOp"
-        operation = freeze(event.surface_op)
+        operation = freeze(operation)
         field = "sourceEventSeqs"
-        sources = freeze(event.source_event_seqs)
+        sources = freeze(sources)
     except CanonicalError as error:
         raise FormatError(f"{field} of a {show(kind)} event cannot be logged: {error}", field=field) from None
-    return Event(kind, event.seq, event.time, data, event.ignorable, sources, operation)
+    return Event(kind, seq, time, data, ignorable, sources, operation)
+
+
+def _is_whole_text(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _child_header(

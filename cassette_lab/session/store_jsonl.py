@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from cassette_lab.errors import ClosedError, ConfigError, ExistingFileError, FormatError, MissingFileError
-from cassette_lab.session.frames import compress_frame
+from cassette_lab.session.frames import FrameWriter
 from cassette_lab.session.locking import SessionLock
 from cassette_lab.session.model import Event, SessionHeader, SessionLog
 from cassette_lab.session.packing import encode_json, encode_lines
@@ -190,7 +190,7 @@ class JsonlWriter:
     ) -> None:
         self.path = path
         self._header = header
-        self._is_zstd = encoding == "zstd"
+        self._frames = FrameWriter() if encoding == "zstd" else None
         self._pack = pack
         self._mutex = threading.Lock()
         self._pid = os.getpid()
@@ -241,7 +241,7 @@ class JsonlWriter:
             self.close()
 
     def _encoded(self, text: bytes) -> bytes:
-        return compress_frame(text) if self._is_zstd else text
+        return text if self._frames is None else self._frames.frame(text)
 
     def _check_usable(self) -> None:
         if self._closed:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Sequence
+from operator import sub
 from typing import Any, Final, NamedTuple, TypeAlias, TypeGuard
 
 from cassette_lab.jsonio import MAX_SAFE_INTEGER, JsonObject, as_integer
@@ -153,13 +154,13 @@ def delta_key(data: Any) -> tuple[tuple[Any, ...], str] | None:
 
     None for data that is no delta, or says more than a run can hold. Numbers of different types differ here.
     """
-    if not isinstance(data, dict) or data.keys() != _EVENT_DATA_KEYS:
+    if not isinstance(data, dict) or len(data) != 3:  # turn, step and chunk, as is seen below
         return None
-    chunk = data["chunk"]
+    chunk = data.get("chunk")
     if not isinstance(chunk, dict):
         return None
     kind = chunk.get("type")
-    turn, step, index = data["turn"], data["step"], chunk.get("index")
+    turn, step, index = data.get("turn"), data.get("step"), chunk.get("index")
     if type(turn) is not int or type(step) is not int or type(index) is not int:
         return None
     if kind == "text-delta" or kind == "reasoning-delta":  # noqa: PLR1714 - a tuple or set would hash hostile values
@@ -183,27 +184,34 @@ def delta_key(data: Any) -> tuple[tuple[Any, ...], str] | None:
 
 def fold_events(events: Sequence[Event]) -> Iterator[Event | ChunkRun]:
     """Events in rows: deltas that are alike and follow each other as runs of any length, everything else as it is."""
-    folder = RunFolder()
-    open_key: tuple[Any, ...] | None = None
+    key: tuple[Any, ...] | None = None
+    seq0 = 0
+    times: list[int] = []
+    texts: list[str] = []
     for event in events:
         kind, seq, time, data, ignorable, sources, operation = event
-        plain = kind == CHUNK_TYPE and not ignorable and sources is None and operation is None and type(time) is int
-        found = delta_key(data) if plain else None
-        if found is not None and found[0] == open_key:
-            folder.add(open_key, found[1], seq, int(time))
-            continue
-        run = folder.close()
-        if run is not None:
-            yield run
+        found = None
+        if kind == CHUNK_TYPE and type(time) is int and not ignorable and sources is None and operation is None:
+            found = delta_key(data)
+            if found is not None and found[0] == key:
+                times.append(time)
+                texts.append(found[1])
+                continue
+        if key is not None:
+            yield _folded(key, seq0, times, texts)
+            key = None
         if found is None:
-            open_key = None
             yield event
         else:
-            open_key = found[0]
-            folder.add(*found, seq, int(time))
-    run = folder.close()
-    if run is not None:
-        yield run
+            key, seq0, times, texts = found[0], seq, [int(time)], [found[1]]
+    if key is not None:
+        yield _folded(key, seq0, times, texts)
+
+
+def _folded(key: tuple[Any, ...], seq0: int, times: list[int], texts: list[str]) -> ChunkRun:
+    kind, turn, step, index, call_id, name = key
+    gaps = array("q", map(sub, times[1:], times))
+    return ChunkRun(kind, turn, step, index, seq0, times[0], gaps, texts, call_id, name, packed=False)
 
 
 def is_number(value: Any) -> bool:
@@ -221,7 +229,6 @@ def as_number(value: Any) -> int | float:
 _ROW_KEYS: Final = frozenset({"type", "seq0", "time0", "data"})
 _STREAM_KEYS: Final = frozenset({"type", "time0"})
 _CHUNK_KEYS: Final = frozenset({"type", "time", "chunk"})
-_EVENT_DATA_KEYS: Final = frozenset({"turn", "step", "chunk"})
 _TEXT_KEYS: Final = frozenset({"index", "dt", "texts"})
 _TOOL_KEYS: Final = frozenset({"index", "dt", "id", "args"})
 _PLACE_KEYS: Final = frozenset({"turn", "step"})

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 from types import MappingProxyType
@@ -13,11 +14,14 @@ import pyarrow.compute as pc
 
 from cassette_lab.errors import ConfigError
 from cassette_lab.jsonio.text import show
+from cassette_lab.tables.events import events
 from cassette_lab.tables.sql import SqlResult, query
 from cassette_lab.tables.tree import tree
 
 if TYPE_CHECKING:
     import pandas as pd
+
+_EVENTS: Final = re.compile(r"\bevents\b", re.IGNORECASE)
 
 SHOWN_PROBLEMS: Final = 10
 SHOWN_CASSETTES: Final = 10
@@ -31,9 +35,13 @@ class Lab:
     metadata (``doc``, ``unit``).
     """
 
-    def __init__(self, root: Path, tables: Mapping[str, pa.Table]) -> None:
+    def __init__(
+        self, root: Path, tables: Mapping[str, pa.Table], logs: Sequence[tuple[str, Path]] = (), *, bodies: bool = False
+    ) -> None:
         self.root = root
         self.tables: Mapping[str, pa.Table] = MappingProxyType(dict(tables))
+        self._logs, self._bodies = tuple(logs), bodies
+        self._events: pa.Table | None = None
 
     @property
     def cassettes(self) -> pa.Table:
@@ -70,6 +78,17 @@ class Lab:
         """One row per tool call, and per call made by code that a tool ran."""
         return self.tables["tool_calls"]
 
+    @property
+    def events(self) -> pa.Table:
+        """One row per stored row of the session logs; they are read again when it is first asked for."""
+        if self._events is None:
+            self._events = self.build_events()
+        return self._events
+
+    def build_events(self, *, expand: bool = False) -> pa.Table:
+        """``events`` made anew; with ``expand`` one row per event, deltas one by one."""
+        return events(self._logs, expand=expand, bodies=self._bodies)
+
     def tree(self) -> SqlResult:
         """The forest of the sessions: parents before children, own counts, and totals that include subagents, once."""
         return SqlResult(tree(self.sessions))
@@ -82,14 +101,19 @@ class Lab:
     def sql(self, text: str) -> SqlResult:
         """Ask DuckDB; the tables have their names. Only these tables can be read, and nothing can be written.
 
+        ``events`` is built where the text names it.
+
         Raises ``ConfigError`` for SQL that cannot be run.
 
         >>> lab.sql("select stop_reason, count(*) from calls group by 1")  # doctest: +SKIP
         """
-        return query(self.tables, text)
+        return query({**self.tables, "events": self.events} if _EVENTS.search(text) else self.tables, text)
 
     def to_pandas(self, table: str = "calls") -> pd.DataFrame:
         """One table as a pandas data frame."""
+        if table == "events":
+            named: pd.DataFrame = self.events.to_pandas()
+            return named
         if table not in self.tables:
             raise ConfigError(f"there is no table {show(str(table))}; there are {', '.join(self.tables)}")
         frame: pd.DataFrame = self.tables[table].to_pandas()

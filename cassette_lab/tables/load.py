@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
@@ -11,6 +12,7 @@ import pyarrow as pa
 from cassette_lab.errors import CassetteLabError, ConfigError
 from cassette_lab.jsonio.text import arrow_text, show
 from cassette_lab.tables.finding import Found, PathLikes, find, name_from
+from cassette_lab.tables.kinds import KINDS
 from cassette_lab.tables.lab import Lab
 from cassette_lab.tables.schemas import PROBLEMS, TABLES, table_schema
 
@@ -50,17 +52,20 @@ def load(
         raise ConfigError("workers must be 1, or 2 for a second process")
     found, root = find(paths)
     tables = _Tables(bodies=bodies)
+    logs: list[tuple[str, Path]] = []
     for number, each in enumerate(found, 1):
         source = arrow_text(name_from(each.path, root))
         try:
             tables.add(source, _rows(each, bodies=bodies, workers=workers, collect=on_error == "collect"))
+            if each.kind is KINDS["session"]:
+                logs.append((source, each.path.absolute()))
         except CassetteLabError as error:
             if on_error == "raise":
                 raise
             tables.add(source, [("problems", _problem(error))])
         if progress is not None:
             progress(number, len(found), source)
-    return Lab(root, tables.finish())
+    return Lab(root, tables.finish(), logs, bodies=bodies)
 
 
 def _rows(found: Found, *, bodies: bool, workers: int, collect: bool) -> list[tuple[str, pa.RecordBatch]]:

@@ -64,11 +64,12 @@ _COLUMNS: Final = {
     "model_calls": session_columns.MODEL_CALLS,
     "tool_calls": session_columns.TOOL_CALLS,
     "problems": PROBLEMS,
+    "events": session_columns.EVENTS,
 }
 _BODIES: Final = {"calls": [*BODIES], **session_columns.SESSION_BODIES}
 
-TABLES: Final = tuple(_COLUMNS)
-"""Names of the tables, in the order they are shown."""
+TABLES: Final = tuple(name for name in _COLUMNS if name != "events")
+"""Names of the tables that a lab has from the start, in the order they are shown."""
 
 SESSION_TABLES: Final = ("sessions", "turns", "steps", "model_calls", "tool_calls")
 """Those that session logs give."""

@@ -130,6 +130,18 @@ TOOL_CALLS: Final = [
 ]
 """One row per tool call, and per call made by code that a tool ran."""
 
+EVENTS: Final = [
+    _SESSION,
+    column("seq", pa.int64(), "place of the event in its session, from 0; of a packed row that of its first member"),
+    column("type", TERM, "type of the event, or of the packed row"),
+    column("time", TIME, "when it happened; of a packed row its first member", "ms"),
+    _TURN,
+    _STEP,
+    column("members", pa.int64(), "events that the row holds: 1 unless it is packed", "events"),
+    _INHERITED,
+]
+"""One row per stored row of a log, or per event."""
+
 SESSION_BODIES: Final = {
     "sessions": [
         column("label", pa.string(), "what its parent named a subagent"),
@@ -145,5 +157,6 @@ SESSION_BODIES: Final = {
         column("arguments", pa.string(), "the arguments, as the model wrote them"),
         column("result", pa.string(), "the text of the result"),
     ],
+    "events": [column("data", pa.string(), "data of the row as canonical JSON")],
 }
 """Columns that come on top with bodies."""

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
 
-from cassette_lab.cassette.columns import TIME
 from cassette_lab.errors import CassetteLabError
-from cassette_lab.jsonio.text import arrow_text, show
+from cassette_lab.jsonio.text import show
 from cassette_lab.session.derive import Derivation, derive
-from cassette_lab.session.facts import SessionFacts, Time, own, span_ms
+from cassette_lab.session.facts import SessionFacts, own, span_ms
 from cassette_lab.session.finding import is_log, is_store
 from cassette_lab.session.reader import SessionReader
 from cassette_lab.session.sqlite import SqliteStore
 from cassette_lab.session.usage import Usage
 from cassette_lab.tables import session_columns
+from cassette_lab.tables.columns import array_of
 from cassette_lab.tables.schemas import PROBLEMS
-
-_LAST_MS: Final = 253_402_300_799_999
-_MOST_INTEGER: Final = 2**63 - 1
 
 
 def found_in_folder(path: Path) -> bool:
@@ -138,24 +135,6 @@ def _batch(
     fields = [*columns, *(session_columns.SESSION_BODIES.get(table, ()) if bodies else ())]
     arrays = []
     for field in fields:
-        values: Iterable[Any]
         values = [facts.id] * len(rows) if field.name == "session_id" else [getattr(row, field.name) for row in rows]
-        arrays.append(_array(values, field.type))
+        arrays.append(array_of(values, field.type))
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
-
-
-def _array(values: Iterable[Any], kind: pa.DataType) -> pa.Array:
-    if kind == TIME:
-        return pa.array([_date(value) for value in values], kind)
-    if pa.types.is_dictionary(kind):
-        return pa.array([None if value is None else arrow_text(value) for value in values], pa.string()).dictionary_encode()
-    if pa.types.is_string(kind):
-        return pa.array([None if value is None else arrow_text(value) for value in values], kind)
-    if pa.types.is_int64(kind):  # sums of counts may grow beyond what a column holds
-        return pa.array([value if value is None or value <= _MOST_INTEGER else None for value in values], kind)
-    return pa.array(values, kind)
-
-
-def _date(value: Time | None) -> int | None:
-    """Whole ms; None for what is no date of the years up to 9999."""
-    return int(value) if value is not None and 0 < value <= _LAST_MS else None

@@ -19,6 +19,7 @@ _ROWS = {
     "steps": "One row per step of a turn.",
     "model_calls": "One row per model call or attempt.",
     "tool_calls": "One row per tool call, and per call made by code that a tool ran.",
+    "events": "One row per stored row of the session logs, built when asked for; `lab.build_events(expand=True)`: per event.",
     "problems": 'One row per file that was not loaded: `load(..., on_error="collect")`.',
 }
 
@@ -32,7 +33,7 @@ def _lines() -> Iterator[str]:
     yield ""
     yield f"What `cassette_lab.load` gives, version {VERSION} of the schemas. The same words stand in the schemas themselves"
     yield '(`lab.calls.schema.field("depth").metadata`). Unknown is null, never 0. Times are UTC.'
-    for name in TABLES:
+    for name in (*TABLES, "events"):
         yield from ("", f"## {name}", "", _ROWS[name], "", "| column | type | unit | meaning |", "| --- | --- | --- | --- |")
         for field in table_schema(name, bodies=True):
             unit = field.metadata.get(b"unit", b"").decode()

@@ -122,6 +122,31 @@ def test_nothing_that_was_said_leaves_a_log_unless_bodies_are_asked_for(runs: Pa
     ]
 
 
+def test_events_are_the_stored_rows_or_one_by_one(runs: Path) -> None:
+    lab = load(runs)
+    assert "events" not in lab.tables
+    root = lab.sql("select seq, type, members, turn, inherited from events where session_id = 'root' order by seq")
+    assert len(root) == 12
+    assert root.to_pylist()[4] == {"seq": 4, "type": "text-chunks", "members": 2, "turn": 1, "inherited": False}
+    fork = lab.sql("select sum(members) n, count(*) filter (inherited) old from events where session_id = 'fork'")
+    assert fork.to_pylist() == [{"n": 27, "old": 12}]
+    every = lab.build_events(expand=True)
+    assert (len(every), set(every["members"].to_pylist())) == (40, {1})
+    assert "data" not in every.column_names
+    assert len(lab.to_pandas("events")) == 37
+
+
+def test_the_data_of_events_is_a_body(runs: Path) -> None:
+    lab = load(runs / "--p--" / "root", bodies=True)
+    data = lab.events["data"].to_pylist()
+    assert json.loads(data[0]) == {"turn": 1}
+    assert json.loads(data[4]) == {**AT, "index": 0, "dt": [20], "texts": ["secret ", "text"]}
+
+
+def test_a_lab_without_logs_has_no_events(runs: Path) -> None:
+    assert len(load(runs / "a.cassette.jsonl").events) == 0
+
+
 def test_the_highest_generation_of_a_session_counts(runs: Path) -> None:
     newer = [row for row in _rows() if row["type"] not in {"assistant/chunk", "text-chunks"}]
     newer.append(ev("turn/start", {"turn": 2}, 99))

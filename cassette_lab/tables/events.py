@@ -1,0 +1,91 @@
+"""The events of session logs as a table, built when it is asked for: the largest one, and most questions need none of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from cassette_lab.jsonio import CanonicalError, JsonObject, as_integer, canonical
+from cassette_lab.jsonio.text import arrow_text
+from cassette_lab.session.chunks import ROW_OF_KIND, pack_row
+from cassette_lab.session.finding import is_store
+from cassette_lab.session.members import known
+from cassette_lab.session.model import ChunkRun, Event, Row, SessionLog
+from cassette_lab.session.reader import read_session
+from cassette_lab.session.sqlite import SqliteStore
+from cassette_lab.tables.columns import array_of
+from cassette_lab.tables.schemas import table_schema
+
+
+def events(logs: Iterable[tuple[str, Path]], *, expand: bool = False, bodies: bool = False) -> pa.Table:
+    """One row per stored row of these logs (each a ``source`` and its file), read again.
+
+    ``expand`` gives one row per event instead, ``bodies`` the data of each as canonical JSON. Raises ``FormatError`` for a
+    log that can no longer be read.
+    """
+    schema = table_schema("events", bodies=bodies)
+    batches = [_batch(source, log, schema, expand=expand) for source, path in logs for log in _read(path)]
+    return pa.Table.from_batches(batches, schema).unify_dictionaries()
+
+
+def _read(path: Path) -> Iterator[SessionLog]:
+    if not is_store(path):
+        yield read_session(path)
+        return
+    with SqliteStore(path) as store:
+        for session_id in store.ids:
+            yield store.read(session_id)
+
+
+def _batch(source: str, log: SessionLog, schema: pa.Schema, *, expand: bool) -> pa.RecordBatch:
+    bodies = "data" in schema.names
+    columns: dict[str, list[Any]] = {name: [] for name in schema.names[2:]}
+    for seq, kind, time, turn, step, members, data in _rows(log.rows, expand=expand):
+        columns["seq"].append(seq)
+        columns["type"].append(kind)
+        columns["time"].append(known(time))
+        columns["turn"].append(as_integer(turn))
+        columns["step"].append(as_integer(step))
+        columns["members"].append(members)
+        columns["inherited"].append(seq < log.boundary)
+        if bodies:
+            columns["data"].append(_json(data() if callable(data) else data))
+    count = len(columns["seq"])
+    sources = pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), pa.array([source], pa.string()))
+    ids = pa.repeat(pa.scalar(arrow_text(log.header.id), pa.string()), count)
+    arrays = [sources, ids, *(array_of(values, schema.field(name).type) for name, values in columns.items())]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _rows(rows: Iterable[Row], *, expand: bool) -> Iterator[tuple[Any, ...]]:
+    """Seq, type, time, turn, step, members and data of each row (data of a packed one as a function that makes it)."""
+    for row in rows:
+        if isinstance(row, ChunkRun) and row.packed and not expand:
+            yield row.seq0, ROW_OF_KIND[row.kind], row.time0, row.turn, row.step, row.members, _Packed(row)
+            continue
+        for event in (row,) if isinstance(row, Event) else row.events():
+            data = event.data
+            yield event.seq, event.type, event.time, data.get("turn"), data.get("step"), 1, data
+
+
+class _Packed:
+    """Makes the data of a packed row when it is wanted."""
+
+    def __init__(self, run: ChunkRun) -> None:
+        self._run = run
+
+    def __call__(self) -> JsonObject:
+        data: JsonObject = pack_row(self._run)["data"]
+        return data
+
+
+def _json(data: JsonObject) -> str | None:
+    """Canonical JSON; None where the data has none (a number that no double holds)."""
+    try:
+        return canonical(data).decode()
+    except CanonicalError:
+        return None

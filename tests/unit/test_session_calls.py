@@ -119,6 +119,18 @@ def test_what_is_logged_after_the_request_went_out_is_no_start() -> None:
     assert (facts.model_calls[0].requested_by, facts.model_calls[0].first_chunk_ms) == ("step/start", 20)
 
 
+def test_a_call_keeps_the_model_it_was_made_with() -> None:
+    rows = []
+    for model, row in (("one", finish("error")), ("two", finish())):
+        rows += [ev("request/header", {"header": {"config": {"provider": "p", "model": model}}}), run("x"), row]
+    assert [call.model for call in tell(*rows).model_calls] == ["one", "two"]
+
+
+def test_a_message_does_not_settle_the_call_that_was_to_be_made_again() -> None:
+    (call,) = tell(run("x"), finish("error"), ev("llm/retry", AT), message("from nowhere")).model_calls
+    assert call.settled_as == "none"
+
+
 def test_an_attempt_without_a_chunk_has_no_first_chunk() -> None:
     facts = tell(ev("step/start", AT, 0), ev("assistant/attempt", {**AT, "stream": []}, 70), version=3)
     (call,) = facts.model_calls

@@ -138,6 +138,11 @@ class LogLines:
         torn = self._file.size - self.whole_frames_end
         return Physical("zstd", self._file.size, self.text_bytes, self._torn_line_bytes, self.whole_frames, torn)
 
+    @property
+    def position(self) -> int:
+        """How far the file has been read, in its own bytes; within a zstd frame where that begins."""
+        return self._at
+
     def __iter__(self) -> Iterator[bytes]:
         carried: list[bytes] = []
         carried_bytes = 0

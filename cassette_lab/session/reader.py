@@ -2,7 +2,8 @@
 
 A log may have been cut by a crash at any byte: it is kept up to its last whole line and the rest is told. A row that is
 broken or does not follow ends the log, too, unless a turn ended behind it: then the file is damaged and refused. One of
-several in a folder: ``finding``; one that grows: ``follow``; in a database: ``sqlite``. Source: session logs, Files and bytes.
+several in a folder: ``finding``; one that grows: ``follow``; in a database: ``sqlite``; in any form: ``opening``.
+Source: session logs, Files and bytes.
 """
 
 from __future__ import annotations
@@ -75,6 +76,11 @@ class SessionReader:
     def physical(self) -> Physical:
         """How the file lies on disk; after the last batch."""
         return self._lines.physical
+
+    @property
+    def position(self) -> tuple[int, int]:
+        """How many bytes of the file have been read, and how many it has."""
+        return self._lines.position, self._file.size
 
     def batches(self) -> Iterator[list[Row]]:
         """The rows in order, some at a time. Raises ``FormatError`` for a damaged log."""

@@ -14,7 +14,7 @@ from typing import Any, Final, NoReturn, Self
 
 from cassette_lab.errors import FormatError
 from cassette_lab.jsonio import JsonObject
-from cassette_lab.jsonio.text import decode_utf8
+from cassette_lab.jsonio.text import decode_utf8, show
 from cassette_lab.session.chunks import RowError, is_packed_row
 from cassette_lab.session.frames import FrameError, decode_one, is_zstd
 from cassette_lab.session.header import read_header
@@ -36,6 +36,7 @@ _PACKED_BYTES: Final = 1 << 20
 _WAIT_S: Final = 5.0
 _BATCH_ROWS: Final = 1_024
 _SHOWN_CHARACTERS: Final = 80
+_SHOWN_IDS: Final = 8
 _HEADER_COLUMNS: Final = {
     "id": "id",
     "version": "version",
@@ -247,9 +248,7 @@ def read_sqlite(path: str | Path, session_id: str | None = None) -> SessionLog:
     with SqliteStore(path) as store:
         if session_id is None:
             if len(store.ids) != 1:
-                raise FormatError(
-                    f"the store has {len(store.ids):,} sessions; say which one (session_id), or load the folder", path=str(path)
-                )
+                raise FormatError(_which(store.ids), path=str(path))
             session_id = store.ids[0]
         return store.read(session_id)
 
@@ -278,6 +277,18 @@ def holds_sessions(path: Path) -> bool:
         return False
     except FormatError:
         return True  # one that is not read, or broken
+
+
+def _which(ids: list[str]) -> str:
+    """A store without one session, in a sentence that says how to choose."""
+    if not ids:
+        return "the store has no session; was anything written to it?"
+    named = ", ".join(show(session_id[:_SHOWN_CHARACTERS]) for session_id in ids[:_SHOWN_IDS])
+    more = f" and {len(ids) - _SHOWN_IDS:,} more" if len(ids) > _SHOWN_IDS else ""
+    return (
+        f"the store has {len(ids):,} sessions: {named}{more}; choose one by its id (session_id, in a shell --id), "
+        "or load all of them by the path"
+    )
 
 
 def _connect(path: Path, options: str) -> sqlite3.Connection:

@@ -1,0 +1,81 @@
+"""One function opens a log, whatever it is packed in, and one tells of it without holding it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cassette_lab.errors import FormatError
+from cassette_lab.session.derive import derive
+from cassette_lab.session.opening import open_session, session_facts
+from tests.unit.session_samples import TURN_EVENTS, frames, header, text, turn, write
+from tests.unit.test_session_sqlite import make_store, row
+
+SECOND = ("two", 0, "turn/start", 1, "{}", None, None, None)
+
+
+def _forms(folder: Path) -> list[Path]:
+    """One session as raw text, as zstd and in a store."""
+    rows = [row(0, "turn/start", {"turn": 1}), row(1, "turn/end", {"turn": 1, "reason": {"kind": "completed"}})]
+    return [
+        write(folder / "a.jsonl", text(header(), *turn())),
+        write(folder / "b.jsonl.zstd", b"".join(frames([[header()], turn()]))),
+        make_store(folder / "c.db", 17, rows),
+    ]
+
+
+def test_every_form_is_told_by_its_content(tmp_path: Path) -> None:
+    paths = [path.rename(path.with_suffix(".bin")) for path in _forms(tmp_path)]
+    logs = [open_session(path) for path in paths]
+    assert [log.physical.encoding for log in logs] == ["jsonl", "zstd", "sqlite"]
+    assert [log.event_count for log in logs] == [TURN_EVENTS, TURN_EVENTS, 2]
+    assert [session_facts(path) for path in paths] == [derive(log) for log in logs]
+    assert [len(session_facts(path).turns) for path in paths] == [1, 1, 1]
+    raw = paths[0].read_bytes()
+    assert open_session(raw, path="x").event_count == session_facts(raw).event_count == TURN_EVENTS
+
+
+def test_of_several_sessions_one_must_be_chosen(tmp_path: Path) -> None:
+    path = make_store(tmp_path / "a.db", 17, [row(0, "turn/start", {}), SECOND])
+    for opened in (open_session, session_facts):
+        with pytest.raises(FormatError, match="2 sessions: one, two; choose one by its id") as caught:
+            opened(path)
+        assert caught.value.path == str(path)
+        assert "\n" not in str(caught.value)
+        assert opened(path, "two").header.id == "two"
+        with pytest.raises(FormatError, match="no session 'three'"):
+            opened(path, "three")
+
+
+def test_a_store_of_many_names_the_first_and_one_of_none_says_so(tmp_path: Path) -> None:
+    rows = [(f"s{number:02}", 0, "turn/start", 1, "{}", None, None, None) for number in range(20)]
+    path = make_store(tmp_path / "a.db", 17, [row(0, "turn/start", {}), *rows])
+    with pytest.raises(FormatError, match=r"sessions: .* and \d+ more; choose"):
+        open_session(path)
+
+
+def test_a_file_of_its_own_has_one_id(tmp_path: Path) -> None:
+    path = _forms(tmp_path)[0]
+    assert open_session(path, "sample").header.id == session_facts(path, "sample").id == "sample"
+    for opened in (open_session, session_facts):
+        with pytest.raises(FormatError, match=r"holds the session sample, not oth\\u\{001b\}er"):
+            opened(path, "oth\x1ber")
+
+
+def test_the_bytes_of_a_store_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match="give its path"):
+        open_session(_forms(tmp_path)[2].read_bytes())
+
+
+def test_progress_counts_the_bytes_of_the_file(tmp_path: Path) -> None:
+    for path in _forms(tmp_path)[:2]:
+        told: list[tuple[int, int]] = []
+
+        def note(done: int, total: int, told: list[tuple[int, int]] = told) -> None:
+            told.append((done, total))
+
+        session_facts(path, progress=note)
+        assert told
+        assert all(0 < done <= total == path.stat().st_size for done, total in told)
+        assert told == sorted(told)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
-from cassette_lab.cli import words
+from cassette_lab.cli import session_commands, words
 from cassette_lab.cli.grammar import Call, Command, Option, UsageError, count, one_of
 from cassette_lab.cli.output import complain, print_chunks, print_json, say
+from cassette_lab.progress import Bar
 from cassette_lab.words import plural
 
 _LARGE_BYTES: Final = 1 << 26
@@ -67,12 +68,14 @@ def load(call: Call) -> int:
     folder = call.options.get("out")
     if folder is None:
         raise UsageError("load needs -o FOLDER, the folder to write the tables into")
-    lab = load_tables(
-        *call.operands,
-        bodies="bodies" in call.options,
-        on_error=call.options.get("on_error", "raise"),
-        workers=call.options.get("workers", 1),
-    )
+    with Bar("loading", terminal=True) as bar:
+        lab = load_tables(
+            *call.operands,
+            bodies="bodies" in call.options,
+            on_error=call.options.get("on_error", "raise"),
+            workers=call.options.get("workers", 1),
+            progress=bar,
+        )
     written = write_tables(lab, folder, format=call.options.get("format", "parquet"))
     for line in words.not_loaded(lab.problems.to_pylist()):
         complain(line)
@@ -89,7 +92,8 @@ def report(call: Call) -> int:
     if out is None:
         raise UsageError("report needs -o FILE, the HTML file to write")
     bodies = "bodies" in call.options
-    lab = load_tables(*call.operands, bodies=bodies, on_error=call.options.get("on_error", "raise"))
+    with Bar("loading", terminal=True) as bar:
+        lab = load_tables(*call.operands, bodies=bodies, on_error=call.options.get("on_error", "raise"), progress=bar)
     path = write_report(lab, out, title=call.options.get("title"), bodies=bodies)
     for line in words.not_loaded(lab.problems.to_pylist()):
         complain(line)
@@ -211,6 +215,22 @@ COMMANDS: Final = {
                 Option("-o", "out", "write the longest verified part here", "NEW"),
                 Option("--break-lock", "break_lock", "remove a lock whose process on this machine is gone"),
             ),
+        ),
+        Command(
+            "sessions",
+            "PATH",
+            (1, 1),
+            "list the session logs of a folder, or the sessions of a store",
+            session_commands.sessions,
+            (_JSON,),
+        ),
+        Command(
+            "session",
+            "LOG",
+            (1, 1),
+            "sum up one session log",
+            session_commands.session,
+            (_JSON, Option("--id", "id", "which session of a store of several", "ID")),
         ),
         Command("demo", "[FOLDER]", (0, 1), "record, replay, compare and chart a small agent, offline", demo),
     )

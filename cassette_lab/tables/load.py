@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from cassette_lab.errors import CassetteLabError, ConfigError
 from cassette_lab.jsonio.text import arrow_text, show
+from cassette_lab.progress import Bar
 from cassette_lab.tables.finding import Found, PathLikes, find, name_from
 from cassette_lab.tables.kinds import KINDS
 from cassette_lab.tables.lab import Lab
@@ -40,7 +41,7 @@ def load(
     ``FormatError``; with ``"collect"`` each is a row of ``lab.problems``. ``bodies`` adds what was said: to ``calls``
     ``prompt``, ``output``, ``structured`` and ``error_message``, to the tables of sessions texts, arguments and results.
     ``workers=2`` shares large files with a second process.
-    ``progress(done, total, source)`` is called after each file.
+    ``progress(done, total, source)`` is called after each file; without one a notebook shows a bar when it takes long.
 
     Raises ``ConfigError`` for an option that cannot be used.
 
@@ -53,18 +54,19 @@ def load(
     found, root = find(paths)
     tables = _Tables(bodies=bodies)
     logs: list[tuple[str, Path]] = []
-    for number, each in enumerate(found, 1):
-        source = arrow_text(name_from(each.path, root))
-        try:
-            tables.add(source, _rows(each, bodies=bodies, workers=workers, collect=on_error == "collect"))
-            if each.kind is KINDS["session"]:
-                logs.append((source, each.path.absolute()))
-        except CassetteLabError as error:
-            if on_error == "raise":
-                raise
-            tables.add(source, [("problems", _problem(error))])
-        if progress is not None:
-            progress(number, len(found), source)
+    with Bar("loading") as bar:
+        told = bar if progress is None else progress
+        for number, each in enumerate(found, 1):
+            source = arrow_text(name_from(each.path, root))
+            try:
+                tables.add(source, _rows(each, bodies=bodies, workers=workers, collect=on_error == "collect"))
+                if each.kind is KINDS["session"]:
+                    logs.append((source, each.path.absolute()))
+            except CassetteLabError as error:
+                if on_error == "raise":
+                    raise
+                tables.add(source, [("problems", _problem(error))])
+            told(number, len(found), source)
     return Lab(root, tables.finish(), logs, bodies=bodies)
 
 

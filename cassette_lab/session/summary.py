@@ -1,0 +1,140 @@
+"""What one session comes to, as a document without anything that was said: who, when, how much, how it ended, what is wrong.
+
+Counts are of the session's own part, never of what a fork took over from its parent. Unknown is null. Dates are ISO 8601 in
+UTC, durations are in ms, token counts are those of ``Usage``.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections import Counter
+from collections.abc import Iterable
+from statistics import median
+from typing import Final
+
+from cassette_lab.jsonio import JsonObject
+from cassette_lab.session.facts import ModelCall, SessionFacts, Time, ToolCall, own, span_ms
+
+_LAST_MS: Final = 253_402_300_799_999
+_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+OPEN: Final = "open"
+_SUMMED: Final = ("turns", "modelCalls", "toolCalls", "toolErrors")
+
+
+def row(facts: SessionFacts) -> JsonObject:
+    """The session in short, as a list of sessions has it. ``end`` of one whose last turn did not end is ``open``."""
+    tools = own(facts.tool_calls)
+    return {
+        "id": facts.id,
+        "parent": facts.header.parent_session,
+        "file": facts.path,
+        "startedAt": date_text(facts.first_at),
+        "endedAt": date_text(facts.last_at),
+        "durationMs": span_ms(facts.first_at, facts.last_at),
+        "turns": sum(turn.start_seq is not None for turn in own(facts.turns)),
+        "modelCalls": len(own(facts.model_calls)),
+        "toolCalls": len(tools),
+        "toolErrors": sum(call.is_error is True for call in tools),
+        "tokens": facts.usage.to_json(),
+        "end": OPEN if facts.is_open else facts.end_kind,
+        "problems": len(facts.problems),
+    }
+
+
+def summary(facts: SessionFacts) -> JsonObject:
+    """Everything a person asks about one session; ``problems`` are told one by one."""
+    header, calls = facts.header, own(facts.model_calls)
+    descriptor = facts.descriptor
+    return {
+        **row(facts),
+        "format": header.version,
+        "createdAt": date_text(header.created_at),
+        "cwd": header.cwd,
+        "origin": header.origin,
+        "delegationDepth": header.delegation_depth,
+        "agentPreset": header.agent_preset,
+        "mode": None if descriptor is None else descriptor.mode,
+        "spawnedBy": None if descriptor is None else descriptor.provider,
+        "encoding": facts.physical.encoding,
+        "bytes": facts.physical.size_bytes,
+        "tornBytes": facts.torn_bytes,
+        "events": facts.event_count,
+        "rows": facts.row_count,
+        "inheritedEvents": facts.inherited_events,
+        "steps": sum(step.start_seq is not None for step in own(facts.steps)),
+        "turnEnds": dict(Counter(turn.end_kind or OPEN for turn in own(facts.turns)).most_common()),
+        "retries": len(own(facts.retries)),
+        "compactions": len(own(facts.compactions)),
+        "models": _models(calls),
+        "tools": _tools(own(facts.tool_calls)),
+        "children": list(dict.fromkeys(child.session_id for child in own(facts.children))),
+        "problems": [
+            {"code": each.code, "message": each.message, "line": each.line, "frame": each.frame} for each in facts.problems
+        ],
+    }
+
+
+def totals(before: JsonObject, more: JsonObject | None) -> JsonObject:
+    """The sums over several rows: those of ``before`` (empty at the start) and one more."""
+    sums: JsonObject = {name: before.get(name, 0) + (more[name] if more else 0) for name in _SUMMED}
+    tokens = dict(before.get("tokens", {}))
+    for name, count in (more or {}).get("tokens", {}).items():
+        tokens[name] = tokens.get(name, 0) + count
+    dates = [each for each in (before, more or {}) if each.get("startedAt") is not None]
+    return {
+        "sessions": before.get("sessions", 0) + (more is not None),
+        "startedAt": min((each["startedAt"] for each in dates), default=None),
+        "endedAt": max((each["endedAt"] for each in dates), default=None),
+        **sums,
+        "tokens": tokens,
+    }
+
+
+def date_text(time: Time | None) -> str | None:
+    """A time of a log in ISO 8601; None for what is no date of the years 1970 to 9999."""
+    if time is None or not 0 < time <= _LAST_MS:
+        return None
+    return (_EPOCH + dt.timedelta(milliseconds=int(time))).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _models(calls: Iterable[ModelCall]) -> list[JsonObject]:
+    """The calls by model: how many, how many gave no message, their middle waiting time and speed."""
+    groups: dict[tuple[str | None, str | None], list[ModelCall]] = {}
+    for call in calls:
+        groups.setdefault((call.provider, call.model), []).append(call)
+    return [
+        {
+            "provider": provider,
+            "model": model,
+            "calls": len(group),
+            "failed": sum(call.settled_as != "message" for call in group),
+            "firstChunkMs": _middle(call.first_chunk_ms for call in group),
+            "tokensPerSecond": _middle(call.tokens_per_second for call in group),
+        }
+        for (provider, model), group in groups.items()
+    ]
+
+
+def _tools(calls: Iterable[ToolCall]) -> list[JsonObject]:
+    """The calls by tool: how many, how many errors, how many without a result, their middle duration."""
+    groups: dict[str | None, list[ToolCall]] = {}
+    for call in calls:
+        groups.setdefault(call.name, []).append(call)
+    return [
+        {
+            "name": name,
+            "calls": len(group),
+            "errors": sum(call.is_error is True for call in group),
+            "unanswered": sum(not call.has_result for call in group),
+            "durationMs": _middle(call.duration_ms for call in group),
+        }
+        for name, group in groups.items()
+    ]
+
+
+def _middle(values: Iterable[float | None]) -> float | None:
+    """The median of what is known."""
+    known = [value for value in values if value is not None and math.isfinite(value)]
+    middle = median(known) if known else None
+    return middle if middle is not None and math.isfinite(middle) else None

@@ -1,0 +1,158 @@
+"""sessions and session: folders, logs and stores, told without what was said."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cassette_lab.cli import main
+from cassette_lab.words import UNKNOWN
+from tests.unit.session_samples import START_MS, frames, header, text, turn, write
+from tests.unit.session_told import AT, chunk, ev, finish, message, run
+from tests.unit.test_session_sqlite import make_store, row
+
+_USAGE = {"inputTokens": 100, "outputTokens": 10, "cacheReadTokens": 5}
+
+
+def _spoken() -> list[dict[str, Any]]:
+    """One turn in which secrets are said: a model call, a tool that fails."""
+    prompt = {"role": "user", "content": [{"type": "text", "text": "secret prompt"}], "source": {"kind": "user"}}
+    answer = {"role": "tool", "toolCallId": "c1", "content": [{"type": "text", "text": "secret answer"}], "isError": True}
+    rows = [
+        ev("turn/start", {"turn": 1}, 10),
+        ev("step/start", AT, 12),
+        ev("user/message", prompt, 13, surfaceOp="append"),
+        ev("request/context", {"provider": "p", "model": "m\x1b[31m"}, 15),
+        run("secret ", "text", at=25, gap=20),
+        finish("tool-calls", 50),
+        message("secret text", at=51, usage=_USAGE),
+        ev("tool/call", {**AT, "callId": "c1", "name": "read", "arguments": '{"secret":1}'}, 55),
+        ev("tool/result", {**AT, "message": answer, "error": {"code": "FS_NOT_FOUND"}}, 60, surfaceOp="append"),
+        ev("step/end", AT, 62),
+        ev("turn/end", {"turn": 1, "reason": {"kind": "completed"}}, 70),
+    ]
+    seq = 0
+    for each in rows:
+        packed = "time0" in each
+        each["seq0" if packed else "seq"] = seq
+        seq += len(each["data"]["texts"]) if packed else 1
+    return rows
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """A project's folder: a session, its subagent, one that is torn, and one that is damaged."""
+    folder = tmp_path / "store" / "--p--"
+    write(folder / "a-root" / "session.jsonl", text(header(id="root"), *_spoken()))
+    child = frames([[header(id="child", parentSession="root", origin="subagent")], turn()])
+    write(folder / "b-child" / "session.jsonl.zstd", b"".join(child))
+    write(folder / "c-torn" / "session.jsonl", text(header(id="torn"), *turn()[:4]) + b'{"type":"to')
+    write(folder / "d-bad" / "session.jsonl", text(header(id="bad"), turn()[0]) + b"oops\n" + text(turn()[-1]))
+    return tmp_path / "store"
+
+
+def test_a_folder_is_listed_and_what_cannot_be_read_hides_nothing(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sessions", str(store)]) == 0
+    told = capsys.readouterr()
+    head, root, child, torn, total = told.out.splitlines()
+    assert head.split()[:2] == ["session", "parent"]
+    date = "2027-01-15 08:00"
+    assert root.split() == ["root", UNKNOWN, *date.split(), "1", "1", "100", "5", "10", "completed", "0"]
+    assert child.split()[:4] == ["child", "root", *date.split()]
+    assert torn.split()[-2:] == ["open", "1"]
+    assert total.startswith("3 sessions · 3 turns · ")
+    assert "100 tokens in, 5 from caches, 10 out" in total
+    assert told.err.count("\n") == 1
+    assert told.err.startswith(f"cassette-lab: not read: {store / '--p--' / 'd-bad' / 'session.jsonl'}, line 3: ")
+    assert "secret" not in told.out + told.err
+
+
+def test_the_list_is_a_document(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sessions", str(store), "--json"]) == 0
+    shown = capsys.readouterr().out
+    document = json.loads(shown)
+    assert "secret" not in shown
+    assert [each["id"] for each in document["sessions"]] == ["root", "child", "torn"]
+    root = document["sessions"][0]
+    assert (root["startedAt"], root["durationMs"], root["end"]) == ("2027-01-15T08:00:00.010Z", 60, "completed")
+    assert (root["turns"], root["modelCalls"], root["toolCalls"], root["toolErrors"]) == (1, 1, 1, 1)
+    assert (root["tokens"], root["parent"], root["problems"]) == (_USAGE, None, 0)
+    totals = document["totals"]
+    assert (totals["sessions"], totals["turns"], totals["toolErrors"], totals["tokens"]) == (3, 3, 1, _USAGE)
+    assert totals["startedAt"] == min(each["startedAt"] for each in document["sessions"])
+    (problem,) = document["problems"]
+    assert (problem["file"], problem["line"]) == (str(store / "--p--" / "d-bad" / "session.jsonl"), 3)
+
+
+def test_one_log_is_summed_up(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = str(store / "--p--" / "a-root" / "session.jsonl")
+    assert main(["session", log]) == 0
+    shown = capsys.readouterr().out
+    lines = {line[2:14].strip(): line[16:] for line in shown.splitlines()[1:]}
+    assert shown.startswith(f"{log}\n")
+    assert lines["turns"] == "1 turn: 1 completed"
+    assert lines["tool"] == "read: 1 call, 1 error, 5.0 ms in the middle"
+    assert lines["model"].startswith(r"p / m\u{001b}[31m: 1 call, 0 without a message, first chunk after 10")
+    assert "secret" not in shown
+    assert "\x1b" not in shown
+    assert main(["session", log, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["format"], document["steps"], document["turnEnds"]) == (0, 1, {"completed": 1})
+    assert (document["events"], document["rows"], document["encoding"]) == (12, 11, "jsonl")
+    assert document["models"] == [
+        {"provider": "p", "model": "m\x1b[31m", "calls": 1, "failed": 0, "firstChunkMs": 10, "tokensPerSecond": 500}
+    ]
+    assert "secret" not in str(document)
+
+
+def test_what_is_wrong_with_a_log_is_told(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["session", str(store / "--p--" / "c-torn" / "session.jsonl")]) == 0
+    assert "  problem       line 6: the last line is not whole (11 bytes)" in capsys.readouterr().out
+    assert main(["session", str(store / "--p--" / "d-bad" / "session.jsonl"), "--json"]) == 1
+    told = capsys.readouterr()
+    assert (told.out, told.err.count("\n")) == ("", 1)
+    assert ", line 3: " in told.err
+
+
+def test_of_a_store_one_session_is_chosen_and_all_are_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    second = ("two", 0, "turn/start", START_MS, '{"turn":1}', None, None, None)
+    broken = ("zwei", 0, "turn/start", START_MS, "{", None, None, None)
+    path = str(make_store(tmp_path / "s.db", 17, [row(0, "turn/start", {"turn": 1}), second, broken]))
+    assert main(["session", path]) == 1
+    assert "3 sessions: one, two, zwei; choose one by its id (session_id, in a shell --id)" in capsys.readouterr().err
+    assert main(["session", path, "--id", "two", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["id"], document["end"], document["encoding"]) == ("two", "open", "sqlite")
+    assert main(["sessions", path, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [each["id"] for each in document["sessions"]] == ["one", "two"]
+    assert "zwei" in document["problems"][0]["message"]
+
+
+def test_nothing_to_list_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for path in (tmp_path, tmp_path / "none"):
+        assert main(["sessions", str(path)]) == 1
+        told = capsys.readouterr()
+        assert (told.out, told.err.count("\n")) == ("", 1)
+    assert main(["sessions", str(tmp_path), "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["totals"]["sessions"] == 0
+
+
+def test_names_of_a_log_cannot_draw_on_the_screen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    hostile = "\x1b]0;x\x07\n\u202e" + "y" * 10_000
+    rows = [ev("turn/start", {"turn": 1}, 1), ev("turn/end", {"turn": 1, "reason": {"kind": hostile}}, 2)]
+    rows = [{**each, "seq": seq} for seq, each in enumerate(rows)]
+    path = write(
+        tmp_path / "a.jsonl", text(header(id=hostile, parentSession=hostile, cwd=hostile), *rows, chunk("x", 3, seq=2))
+    )
+    for words in (["sessions", str(path)], ["session", str(path)]):
+        assert main(words) == 0
+        told = capsys.readouterr()
+        assert not {"\x1b", "\x07", "\u202e"} & set(told.out + told.err)
+    assert main(["sessions", str(path), "--json"]) == 0
+    shown = capsys.readouterr().out
+    assert "\x1b" not in shown
+    assert json.loads(shown)["sessions"][0]["id"] == hostile

@@ -1,0 +1,95 @@
+"""The sample logs are what their generator writes, and the notebook about them runs and shows what its text promises."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+import cassette_lab as cl
+from cassette_lab.session.reader import read_session
+from tests.notebooks.sample_sessions import SAMPLES, TORN, write_samples
+from tests.notebooks.test_quickstart import OFFLINE, outputs, text
+
+NOTEBOOK = SAMPLES.parents[1] / "02-session-timing.ipynb"
+TIMEOUT_S = 120
+MOST_BYTES = 200_000
+
+
+@pytest.fixture(scope="module")
+def executed(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The notebook after a run on a copy of the samples."""
+    folder = tmp_path_factory.mktemp("session-timing")
+    shutil.copytree(SAMPLES, folder / "samples" / "sessions")
+    notebook = nbformat.read(NOTEBOOK, as_version=4)
+    notebook.cells.insert(0, nbformat.v4.new_code_cell(OFFLINE))
+    NotebookClient(notebook, timeout=TIMEOUT_S, kernel_name="python3", resources={"metadata": {"path": str(folder)}}).execute()
+    assert _files(folder / "samples" / "sessions") == _files(SAMPLES), "reading changes nothing"
+    return notebook
+
+
+def test_the_samples_are_what_their_generator_writes(tmp_path: Path) -> None:
+    write_samples(tmp_path / "sessions")
+    assert _files(tmp_path / "sessions") == _files(SAMPLES)
+    assert sum(len(data) for data in _files(SAMPLES).values()) < MOST_BYTES
+
+
+def test_a_sample_is_torn_and_a_sample_inherits() -> None:
+    logs = {path.parent.name: read_session(path) for path in SAMPLES.rglob("session.jsonl")}
+    assert {name: log.torn_bytes for name, log in logs.items() if log.torn_bytes} == {"night-report": len(TORN)}
+    assert {name for name, log in logs.items() if log.header.seed_length} == {"second-opinion"}
+
+
+def test_the_notebook_is_committed_without_outputs_and_without_leave_to_fail() -> None:
+    notebook = nbformat.read(NOTEBOOK, as_version=4)
+    nbformat.validate(notebook)
+    for cell in notebook.cells:
+        assert not cell.get("outputs")
+        assert cell.get("execution_count") is None
+        assert "raises-exception" not in cell.metadata.get("tags", [])
+    assert notebook.metadata.kernelspec.name == "python3"
+
+
+def test_no_cell_fails_or_writes_to_standard_error(executed: Any) -> None:
+    for cell in executed.cells:
+        for output in cell.get("outputs", []):
+            assert output["output_type"] != "error"
+            assert output.get("name") != "stderr", output["text"]
+
+
+def test_tables_show_the_store_and_its_forest(executed: Any) -> None:
+    assert "5 sessions" in text(executed, "load")
+    assert "· second-opinion" in text(executed, "tree")
+    for cell_id, words in {
+        "sessions": "night-report",
+        "time": "back_off_ms",
+        "tokens": "tokens_per_second",
+        "retries": "RATE_LIMIT",
+        "tools": "FS_NOT_FOUND",
+        "ends": "max-tokens",
+    }.items():
+        assert words in text(executed, cell_id)
+
+
+def test_the_waterfall_is_a_picture_with_text_beside_it(executed: Any) -> None:
+    (bundle,) = outputs(executed, "waterfall")
+    assert {"text/html", "image/png", "text/plain"} == set(bundle)
+    assert "<svg" in bundle["text/html"]
+    assert "<script" not in bundle["text/html"]
+    for words in ("Waterfall · release-check", "model 2.1, attempt 3", "565 ms · aborted", "10.4 s"):
+        assert words in bundle["text/plain"]
+
+
+def test_the_tables_hold_no_texts() -> None:
+    lab = cl.load(SAMPLES)
+    told = "".join(str(table.to_pylist()) for table in (lab.sessions, lab.turns, lab.model_calls, lab.tool_calls))
+    assert "rate limit" not in told
+    assert "rate limit" in str(cl.load(SAMPLES, bodies=True).sessions.to_pylist())
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}

@@ -16,6 +16,7 @@ from cassette_lab.jsonio.text import show
 from cassette_lab.notebook.display import GREEN, RED, Bundle, Facts, QuietLine, short_path, table
 from cassette_lab.notebook.lines import live_line
 from cassette_lab.notebook.options import Command, UsageError
+from cassette_lab.progress import Bar
 from cassette_lab.views.theme import category_of
 from cassette_lab.words import duration_text, plural
 
@@ -61,10 +62,11 @@ def diff(command: Command) -> CassetteDiff:
 
 
 def load(command: Command) -> Lab:
-    """The verified tables of files, folders and globs."""
+    """The verified tables of files, folders and globs; a bar where that takes long, in a terminal, too."""
     from cassette_lab.tables import load as load_tables
 
-    return load_tables(*command.files, **command.given)
+    with Bar("loading", terminal=True) as bar:
+        return load_tables(*command.files, progress=bar, **command.given)
 
 
 def rescue(command: Command) -> QuietLine:

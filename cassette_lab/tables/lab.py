@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from cassette_lab.errors import ConfigError
 from cassette_lab.jsonio.text import show
 from cassette_lab.tables.events import events
+from cassette_lab.tables.session_display import HEAD, SHOWN_SESSIONS, session_lines, session_rows, sessions_line
 from cassette_lab.tables.sql import SqlResult, query
 from cassette_lab.tables.tree import tree
 
@@ -122,6 +123,8 @@ class Lab:
     def __repr__(self) -> str:
         lines = [self._headline()]
         lines += [f"  {' · '.join(row)}" for row in self._cassette_rows()]
+        if len(self.sessions):
+            lines += [f"  {line}" for line in (sessions_line(self.sessions), *session_lines(self.sessions))]
         lines += [f"  ✕ {place}: {message}" for place, message in self._problem_rows()]
         return "\n".join([*lines, *(f"  {note}" for note in self._notes()), *(f"  {step}" for step in self._next())])
 
@@ -129,6 +132,9 @@ class Lab:
         del include, exclude
         parts = [f"<div><b>{escape(self._headline())}</b></div>"]
         parts.append(_html_table(["cassette", "calls", "failed", "aborted"], self._cassette_rows(words=False)))
+        if len(self.sessions):
+            parts.append(f"<div>{escape(sessions_line(self.sessions))}</div>")
+            parts.append(_html_table([*HEAD], session_rows(self.sessions)))
         parts.append(_html_table(["not loaded", "why"], self._problem_rows()))
         parts += [f"<div>{escape(note)}</div>" for note in self._notes()]
         parts.append(f"<div>{''.join(f'<code>{escape(step)}</code> ' for step in self._next())}</div>")
@@ -176,6 +182,8 @@ class Lab:
         notes = []
         if len(self.cassettes) > SHOWN_CASSETTES:
             notes.append(f"… and {_count(len(self.cassettes) - SHOWN_CASSETTES, 'more cassette')}: lab.cassettes")
+        if len(self.sessions) > SHOWN_SESSIONS:
+            notes.append(f"… and {_count(len(self.sessions) - SHOWN_SESSIONS, 'more session')}: lab.sessions")
         if len(self.problems) > SHOWN_PROBLEMS:
             notes.append(f"… and {_count(len(self.problems) - SHOWN_PROBLEMS, 'more file')} not loaded: lab.problems")
         if not len(self.calls) and (len(self.cassettes) or not len(self.sessions)):

@@ -1,0 +1,95 @@
+"""How the sessions of a lab show themselves: when, how many tokens, what is wrong, and the first of them one by one."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cassette_lab.jsonio.text import show
+from cassette_lab.words import UNKNOWN, plural
+
+SHOWN_SESSIONS: Final = 10
+HEAD: Final = (
+    "session",
+    "parent",
+    "started (UTC)",
+    "turns",
+    "model calls",
+    "tokens in",
+    "from caches",
+    "out",
+    "end",
+    "problems",
+)
+
+_SHOWN_CHARACTERS: Final = 48
+_COUNTS: Final = ("turns", "model_calls", "input_tokens", "cache_read_tokens", "output_tokens")
+_TOKENS: Final = {
+    "input_tokens": " tokens in",
+    "cache_read_tokens": " from caches",
+    "cache_write_tokens": " to caches",
+    "output_tokens": " out",
+}
+
+
+def sessions_line(sessions: pa.Table) -> str:
+    """``2026-11-30 17:03 to 17:16 UTC · 1,200 tokens in, 400 out · 1 log with problems``: what is known of all of them."""
+    first, last = (getattr(pc, end)(sessions[name]).as_py() for end, name in (("min", "started_at"), ("max", "ended_at")))
+    words = [] if first is None or last is None else [f"{_span(first, last)} UTC"]
+    tokens = {name: [count for count in sessions[name].to_pylist() if count is not None] for name in _TOKENS}
+    told = ", ".join(f"{sum(counts):,}{_TOKENS[name]}" for name, counts in tokens.items() if counts)
+    words.append(told or "tokens unknown")
+    noted = sum(count > 0 for count in sessions["notes"].to_pylist())
+    if noted:
+        words.append(f"{plural(noted, 'log')} with problems")
+    return " · ".join(words)
+
+
+def session_rows(sessions: pa.Table) -> list[list[str]]:
+    """The first sessions, a cell for each of ``HEAD``."""
+    return [_row(row) for row in sessions.slice(0, SHOWN_SESSIONS).to_pylist()]
+
+
+def session_lines(sessions: pa.Table) -> list[str]:
+    """The same as lines: what is unknown is left out."""
+    lines = []
+    for session_id, parent, started, turns, calls, *_, end, problems in session_rows(sessions):
+        words = [
+            session_id,
+            *([] if parent == UNKNOWN else [f"of {parent}"]),
+            started,
+            _count(turns, "turn"),
+            _count(calls, "model call"),
+        ]
+        words += [end, *([] if problems == "0" else [_count(problems, "problem")])]
+        lines.append(" · ".join(word for word in words if word != UNKNOWN))
+    return lines
+
+
+def _row(row: dict[str, Any]) -> list[str]:
+    end = "open" if row["open"] else row["end_kind"]
+    return [
+        _text(row["session_id"]),
+        _text(row["parent_session"]),
+        UNKNOWN if row["started_at"] is None else f"{row['started_at']:%Y-%m-%d %H:%M}",
+        *(UNKNOWN if row[name] is None else f"{row[name]:,}" for name in _COUNTS),
+        _text(end),
+        f"{row['notes']:,}",
+    ]
+
+
+def _count(number: str, noun: str) -> str:
+    return number if number == UNKNOWN else f"{number} {noun}{'' if number == '1' else 's'}"
+
+
+def _span(first: dt.datetime, last: dt.datetime) -> str:
+    same_day = first.date() == last.date()
+    return f"{first:%Y-%m-%d %H:%M} to {last:{'%H:%M' if same_day else '%Y-%m-%d %H:%M'}}"
+
+
+def _text(text: str | None) -> str:
+    shown = UNKNOWN if text is None else show(text)
+    return shown if len(shown) <= _SHOWN_CHARACTERS else f"{shown[: _SHOWN_CHARACTERS - 1]}…"

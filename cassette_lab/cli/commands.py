@@ -8,6 +8,7 @@ from typing import Any, Final
 from cassette_lab.cli import session_commands, words
 from cassette_lab.cli.grammar import Call, Command, Option, UsageError, count, one_of
 from cassette_lab.cli.output import complain, print_chunks, print_json, say
+from cassette_lab.cli.serving import SERVE_REPLAY
 from cassette_lab.progress import Bar
 from cassette_lab.words import plural
 
@@ -232,6 +233,7 @@ COMMANDS: Final = {
             session_commands.session,
             (_JSON, Option("--id", "id", "which session of a store of several", "ID")),
         ),
+        SERVE_REPLAY,
         Command("demo", "[FOLDER]", (0, 1), "record, replay, compare and chart a small agent, offline", demo),
     )
 }

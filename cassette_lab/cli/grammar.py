@@ -112,6 +112,17 @@ def count(text: str) -> int:
     return int(text)
 
 
+def whole_number(largest: int) -> Callable[[str], int]:
+    """A reader for a whole number from 0."""
+
+    def read(text: str) -> int:
+        if not text.isascii() or not text.isdigit() or len(text) > len(str(largest)) or int(text) > largest:
+            raise ValueError(f"a whole number from 0 to {largest}")
+        return int(text)
+
+    return read
+
+
 def _read(option: Option, value: str) -> Any:
     try:
         return option.read(value)

@@ -37,13 +37,16 @@ def test_the_lock_is_the_one_of_this_pyproject() -> None:
     lock = toml("uv.lock")
     (own,) = (package for package in lock["package"] if package["name"] == project["name"])
     wanted = {requirement_name(text) for text in project["dependencies"]}
-    tests = {requirement_name(text) for text in project["optional-dependencies"]["test"]}
     assert {entry["name"] for entry in own["dependencies"]} == wanted
-    assert {entry["name"] for entry in own["optional-dependencies"]["test"]} == tests
+    extras = project["optional-dependencies"]
+    assert own["optional-dependencies"].keys() == extras.keys()
+    for extra, texts in extras.items():
+        assert {entry["name"] for entry in own["optional-dependencies"][extra]} == set(map(requirement_name, texts))
+    assert set(extras["serve"]) < set(extras["test"])  # what is optional is tested
     assert own["version"] == project["version"] == cassette_lab.__version__
     assert lock["requires-python"] == project["requires-python"]
     specifiers = {entry["name"]: entry.get("specifier", "") for entry in own["metadata"]["requires-dist"]}
-    for text in (*project["dependencies"], *project["optional-dependencies"]["test"]):
+    for text in (*project["dependencies"], *extras["test"]):
         name = requirement_name(text)
         wanted_versions = text[len(name) :].partition(";")[0]  # what follows says for which Python
         assert set(wanted_versions.split(",")) == set(specifiers[name].split(","))

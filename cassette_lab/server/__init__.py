@@ -1,0 +1,1 @@
+"""Recorded models behind a local HTTP address, for agents in other processes. Needs the extra ``serve``."""

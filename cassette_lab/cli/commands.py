@@ -9,7 +9,6 @@ from cassette_lab.cli import session_commands, words
 from cassette_lab.cli.grammar import Call, Command, Option, UsageError, count, one_of
 from cassette_lab.cli.output import complain, print_chunks, print_json, say
 from cassette_lab.cli.serving import SERVE_REPLAY
-from cassette_lab.progress import Bar
 from cassette_lab.words import plural
 
 _LARGE_BYTES: Final = 1 << 26
@@ -69,14 +68,13 @@ def load(call: Call) -> int:
     folder = call.options.get("out")
     if folder is None:
         raise UsageError("load needs -o FOLDER, the folder to write the tables into")
-    with Bar("loading", terminal=True) as bar:
-        lab = load_tables(
-            *call.operands,
-            bodies="bodies" in call.options,
-            on_error=call.options.get("on_error", "raise"),
-            workers=call.options.get("workers", 1),
-            progress=bar,
-        )
+    lab = load_tables(
+        *call.operands,
+        bodies="bodies" in call.options,
+        on_error=call.options.get("on_error", "raise"),
+        workers=call.options.get("workers", 1),
+        progress=True,
+    )
     written = write_tables(lab, folder, format=call.options.get("format", "parquet"))
     for line in words.not_loaded(lab.problems.to_pylist()):
         complain(line)
@@ -93,8 +91,7 @@ def report(call: Call) -> int:
     if out is None:
         raise UsageError("report needs -o FILE, the HTML file to write")
     bodies = "bodies" in call.options
-    with Bar("loading", terminal=True) as bar:
-        lab = load_tables(*call.operands, bodies=bodies, on_error=call.options.get("on_error", "raise"), progress=bar)
+    lab = load_tables(*call.operands, bodies=bodies, on_error=call.options.get("on_error", "raise"), progress=True)
     path = write_report(lab, out, title=call.options.get("title"), bodies=bodies)
     for line in words.not_loaded(lab.problems.to_pylist()):
         complain(line)

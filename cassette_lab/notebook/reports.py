@@ -16,7 +16,6 @@ from cassette_lab.jsonio.text import show
 from cassette_lab.notebook.display import GREEN, RED, Bundle, Facts, QuietLine, short_path, table
 from cassette_lab.notebook.lines import live_line
 from cassette_lab.notebook.options import Command, UsageError
-from cassette_lab.progress import Bar
 from cassette_lab.views.theme import category_of
 from cassette_lab.words import duration_text, plural
 
@@ -65,8 +64,7 @@ def load(command: Command) -> Lab:
     """The verified tables of files, folders and globs; a bar where that takes long, in a terminal, too."""
     from cassette_lab.tables import load as load_tables
 
-    with Bar("loading", terminal=True) as bar:
-        return load_tables(*command.files, progress=bar, **command.given)
+    return load_tables(*command.files, progress=True, **command.given)
 
 
 def rescue(command: Command) -> QuietLine:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,9 +33,16 @@ def found_in_folder(path: Path) -> bool:
     return f'"{HEADER_KIND}"'.encode() in head
 
 
-def build(path: Path, *, bodies: bool = False, workers: int = 1, collect: bool = False) -> Iterator[tuple[str, pa.RecordBatch]]:
+def build(
+    path: Path,
+    *,
+    bodies: bool = False,
+    workers: int = 1,
+    collect: bool = False,
+    progress: Callable[[int, int], object] | None = None,
+) -> Iterator[tuple[str, pa.RecordBatch]]:
     """The rows of a cassette. Raises ``FormatError`` before the first one if it cannot be verified to its end."""
-    del collect  # a cassette is accepted as a whole or not at all
+    del collect, progress  # a cassette is accepted as a whole or not at all
     projection = project(path, workers=workers, bodies=bodies, digest=True)
     yield "cassettes", pa.RecordBatch.from_pylist([_row(projection)], schema=pa.schema(CASSETTES))
     for batch in projection.calls.to_batches():

@@ -19,9 +19,10 @@ Rows: TypeAlias = Iterator[tuple[str, pa.RecordBatch]]
 class Kind:
     """One kind of artefact.
 
-    ``found_in_folder(path)`` tells whether a file that nobody has named is one. ``build(path, bodies=, workers=, collect=)``
-    reads a file and yields its rows; it raises ``CassetteLabError`` for a file it does not accept. With ``collect`` a part
-    of a file that cannot be accepted alone is a row of ``problems``.
+    ``found_in_folder(path)`` tells whether a file that nobody has named is one. ``build(path, bodies=, workers=, collect=,
+    progress=)`` reads a file and yields its rows; it raises ``CassetteLabError`` for a file it does not accept. With
+    ``collect`` a part of a file that cannot be accepted alone is a row of ``problems``. ``progress(done, total)`` may be
+    called with bytes of the file.
     """
 
     found_in_folder: Callable[[Path], bool]

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from cassette_lab.errors import CassetteLabError, ConfigError
 from cassette_lab.jsonio.text import arrow_text, show
-from cassette_lab.progress import Bar
 from cassette_lab.tables.finding import Found, PathLikes, find, name_from
 from cassette_lab.tables.kinds import KINDS
 from cassette_lab.tables.lab import Lab
 from cassette_lab.tables.schemas import PROBLEMS, TABLES, table_schema
+from cassette_lab.tables.telling import Progress, Telling
 
 OnError: TypeAlias = Literal["raise", "collect"]
-Progress: TypeAlias = Callable[[int, int, str], object]
 
 _ON_ERROR: Final = ("raise", "collect")
 
@@ -28,7 +26,7 @@ def load(
     on_error: OnError = "raise",
     bodies: bool = False,
     workers: int = 1,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> Lab:
     """Load artefacts into a lab of Arrow tables; everything is verified before it gets there.
 
@@ -41,7 +39,8 @@ def load(
     ``FormatError``; with ``"collect"`` each is a row of ``lab.problems``. ``bodies`` adds what was said: to ``calls``
     ``prompt``, ``output``, ``structured`` and ``error_message``, to the tables of sessions texts, arguments and results.
     ``workers=2`` shares large files with a second process.
-    ``progress(done, total, source)`` is called after each file; without one a notebook shows a bar when it takes long.
+    ``progress(done, total, source)`` is called after each file; without one a notebook shows a bar when it takes long, with
+    ``progress=True`` a terminal does, too, and with ``False`` nothing.
 
     Raises ``ConfigError`` for an option that cannot be used.
 
@@ -54,28 +53,28 @@ def load(
     found, root = find(paths)
     tables = _Tables(bodies=bodies)
     logs: list[tuple[str, Path]] = []
-    with Bar("loading") as bar:
-        told = bar if progress is None else progress
-        for number, each in enumerate(found, 1):
+    with Telling(found, progress=progress) as telling:
+        for each in found:
             source = arrow_text(name_from(each.path, root))
             try:
-                tables.add(source, _rows(each, bodies=bodies, workers=workers, collect=on_error == "collect"))
+                rows = _rows(each, bodies=bodies, workers=workers, collect=on_error == "collect", progress=telling.within)
+                tables.add(source, rows)
                 if each.kind is KINDS["session"]:
                     logs.append((source, each.path.absolute()))
             except CassetteLabError as error:
                 if on_error == "raise":
                     raise
                 tables.add(source, [("problems", _problem(error))])
-            told(number, len(found), source)
+            telling.after(source)
     return Lab(root, tables.finish(), logs, bodies=bodies)
 
 
-def _rows(found: Found, *, bodies: bool, workers: int, collect: bool) -> list[tuple[str, pa.RecordBatch]]:
+def _rows(found: Found, **options: Any) -> list[tuple[str, pa.RecordBatch]]:
     """All rows of a file, or its error: never some of them."""
     if found.kind is None:
         assert found.problem is not None, "a path gives a file or a problem"  # noqa: S101
         raise found.problem
-    return list(found.kind.build(found.path, bodies=bodies, workers=workers, collect=collect))
+    return list(found.kind.build(found.path, **options))
 
 
 def _problem(error: CassetteLabError) -> pa.RecordBatch:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,10 +10,10 @@ import pyarrow as pa
 
 from cassette_lab.errors import CassetteLabError
 from cassette_lab.jsonio.text import show
-from cassette_lab.session.derive import Derivation, derive
+from cassette_lab.session.derive import derive
 from cassette_lab.session.facts import SessionFacts, own, span_ms
 from cassette_lab.session.finding import is_log, is_store
-from cassette_lab.session.reader import SessionReader
+from cassette_lab.session.opening import session_facts
 from cassette_lab.session.sqlite import SqliteStore
 from cassette_lab.session.usage import Usage
 from cassette_lab.tables import session_columns
@@ -26,7 +26,14 @@ def found_in_folder(path: Path) -> bool:
     return is_log(path) or is_store(path)
 
 
-def build(path: Path, *, bodies: bool = False, workers: int = 1, collect: bool = False) -> Iterator[tuple[str, pa.RecordBatch]]:
+def build(
+    path: Path,
+    *,
+    bodies: bool = False,
+    workers: int = 1,
+    collect: bool = False,
+    progress: Callable[[int, int], object] | None = None,
+) -> Iterator[tuple[str, pa.RecordBatch]]:
     """The rows of a log, or of every log of a store. Raises ``FormatError``.
 
     With ``collect`` a log that cannot be read hides no other one of its store: it is a row of ``problems``.
@@ -35,12 +42,7 @@ def build(path: Path, *, bodies: bool = False, workers: int = 1, collect: bool =
     if is_store(path):
         yield from _store(path, bodies=bodies, collect=collect)
         return
-    with SessionReader(path) as reader:
-        derivation = Derivation(reader.header, bodies=bodies)
-        for batch in reader.batches():
-            derivation.add_all(batch)
-        facts = derivation.facts(reader.log([]))
-    yield from rows_of(facts, bodies=bodies)
+    yield from rows_of(session_facts(path, bodies=bodies, progress=progress), bodies=bodies)
 
 
 def _store(path: Path, *, bodies: bool, collect: bool) -> Iterator[tuple[str, pa.RecordBatch]]:

@@ -11,9 +11,12 @@ from types import SimpleNamespace
 import IPython
 import pytest
 
+from cassette_lab.errors import FormatError
 from cassette_lab.progress import Bar, in_notebook
 from cassette_lab.tables import load
 from tests.unit.cassette_samples import siblings, write
+from tests.unit.session_samples import delta, header, text
+from tests.unit.session_samples import write as write_log
 
 
 class _Terminal(io.StringIO):
@@ -62,15 +65,46 @@ def test_nothing_is_imported_for_short_work() -> None:
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-def test_load_has_one_in_a_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("a", "b", "c"):
-        write(tmp_path / f"{name}.cassette.jsonl", siblings())
+def _bars(monkeypatch: pytest.MonkeyPatch, *, notebook: bool) -> _Terminal:
+    """From now on every load takes long enough for a bar; where it goes."""
     stream = _Terminal()
     monkeypatch.setattr(sys, "stderr", stream)
     monkeypatch.setattr("cassette_lab.progress.AFTER_S", -1.0)
-    monkeypatch.setattr("cassette_lab.progress.in_notebook", lambda: True)
+    monkeypatch.setattr("cassette_lab.progress.in_notebook", lambda: notebook)
+    return stream
+
+
+def test_load_has_one_in_a_notebook_and_in_a_terminal_that_asks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    size = sum(write(tmp_path / f"{name}.cassette.jsonl", siblings()).stat().st_size for name in ("a", "b", "c"))
+    stream = _bars(monkeypatch, notebook=True)
     load(tmp_path)
-    assert "1/3" in stream.getvalue()
-    stream.truncate(0)
-    load(tmp_path, progress=lambda *_: None)
-    assert not stream.getvalue().strip("\0")
+    assert f"/{size / 1000:.1f}k" in stream.getvalue()
+    for notebook, progress in ((True, False), (True, lambda *_: None), (False, None)):
+        silent = _bars(monkeypatch, notebook=notebook)
+        load(tmp_path, progress=progress)
+        assert silent.getvalue() == ""
+    stream = _bars(monkeypatch, notebook=False)
+    load(tmp_path, progress=True)
+    assert "loading:" in stream.getvalue()
+
+
+def test_it_goes_on_within_a_large_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [delta(seq, f"word {seq}") if seq % 2 else delta(seq, "x", "reasoning-delta") for seq in range(5_000)]
+    log = write_log(tmp_path / "session.jsonl", text(header(), *rows))
+    done: list[tuple[int, ...]] = []
+    _bars(monkeypatch, notebook=True)
+    monkeypatch.setattr(Bar, "__call__", lambda _, *now: done.append(now))
+    load(log)
+    assert len(done) > 2
+    assert done == sorted(done)
+    assert done[-1] == (log.stat().st_size, log.stat().st_size)
+
+
+def test_the_bar_goes_away_when_a_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "a.cassette.jsonl", siblings())
+    write(tmp_path / "b.cassette.jsonl", siblings()).write_bytes(b"oops\n" * 1_000)
+    stream = _bars(monkeypatch, notebook=True)
+    with pytest.raises(FormatError):
+        load(tmp_path)
+    assert "loading:" in stream.getvalue()
+    assert stream.getvalue().split("\r")[-2].strip() == ""

@@ -98,18 +98,32 @@ def _best_match(scripts: Sequence[SessionScript], messages: Sequence[Mapping[str
 
     The message may stand behind others: a fork begins with what it inherited, so that a later one says more. The first
     block is the task; others may hold what differs from run to run (ids of sessions), and only decide between equals.
+    A client that joins the blocks to one text is known by how that begins; the longest task that fits is meant.
     """
     live = [message_texts(message) for message in messages if message.get("role") == "user"]
-    best: tuple[int, bool] | None = None
+    best: tuple[bool, int, int, int] | None = None
     found = None
     for index, script in enumerate(scripts):
         first = script.first_message
         if first is None:
             continue
-        ranks = [(place, texts == first) for place, texts in enumerate(live) if texts and texts[0] == first[0]]
+        ranks = [
+            (likeness > 1, place, likeness, len(first[0]))
+            for place, texts in enumerate(live)
+            if (likeness := _likeness(texts, first))
+        ]
         if ranks and (best is None or max(ranks) > best):
             best, found = max(ranks), index
     return found
+
+
+def _likeness(texts: Sequence[str], recorded: Sequence[str]) -> int:
+    """3 for the same message, 2 for the same task, 1 for a text that the recorded blocks may have been joined to, else 0."""
+    if not texts:
+        return 0
+    if texts[0] == recorded[0]:
+        return 3 if list(texts) == list(recorded) else 2
+    return int(len(texts) == 1 < len(recorded) and bool(recorded[0]) and texts[0].startswith(recorded[0]))
 
 
 def _who(session_id: str | None) -> str:

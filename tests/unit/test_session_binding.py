@@ -103,6 +103,21 @@ class TestByContent:
         assert says(binding, "y", asked("task")) == "unrecorded-session"
 
 
+def test_a_message_whose_blocks_the_client_joined_is_known_by_its_beginning() -> None:
+    def fresh() -> ScriptBinding:
+        firsts = {"1": ("part 1", "by root-7"), "12": ("part 12", "by root-7"), "one": ("part",), "none": ("", "by root-7")}
+        return ScriptBinding([script(name, name, first=first) for name, first in firsts.items()], binding="content")
+
+    def joined(text: str) -> dict[str, str]:
+        return {"role": "user", "content": text}
+
+    assert says(fresh(), "x", joined("part 1\n\nby root-9")) == "1"
+    assert says(fresh(), "x", joined("part 12\n\nby root-9")) == "12"
+    assert says(fresh(), "x", asked("part 1"), joined("part 12 by root-9")) == "1"  # surer, though it stands before
+    assert says(fresh(), "x", joined("by root-9 part 1")) == "unrecorded-session"
+    assert says(fresh(), "x", asked("part 1 and more", "by root-7")) == "unrecorded-session"  # blocks that were kept apart
+
+
 def test_another_word_for_a_binding() -> None:
     with pytest.raises(ConfigError):
         ScriptBinding([], binding="by-name")  # type: ignore[arg-type]

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
         RecordedError,
     )
     from cassette_lab.host import record, replay, run_subagent, subagent
+    from cassette_lab.session.model import SessionLog
+    from cassette_lab.session.opening import open_session
     from cassette_lab.tables import Lab, load
     from cassette_lab.views import report, stop_reasons, timeline, timing_deltas, topology
 
@@ -54,10 +56,12 @@ _HOME = {
     "NoUpstreamError": "errors",
     "ParentAgent": "contracts",
     "RecordedError": "errors",
+    "SessionLog": "session.model",
     "SubagentRequest": "contracts",
     "SubagentResult": "contracts",
     "diff": "cassette.diff",
     "load": "tables",
+    "open_session": "session.opening",
     "read_cassette": "cassette.reader",
     "record": "host",
     "replay": "host",
@@ -89,10 +93,12 @@ __all__ = [
     "NoUpstreamError",
     "ParentAgent",
     "RecordedError",
+    "SessionLog",
     "SubagentRequest",
     "SubagentResult",
     "diff",
     "load",
+    "open_session",
     "read_cassette",
     "record",
     "replay",

@@ -19,7 +19,7 @@ from cassette_lab.errors import CassetteLabError
 INTERRUPTED: Final = 130
 
 _INTRODUCTION = """\
-cassette-lab: verify, compare, tabulate, report and rescue recorded agent runs (cassettes)
+cassette-lab: verify, compare, tabulate, report and rescue recorded agent runs (cassettes); list and sum up session logs
 
 usage: cassette-lab COMMAND ...
 

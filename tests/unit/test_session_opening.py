@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import cassette_lab as cl
 from cassette_lab.errors import FormatError
 from cassette_lab.session.derive import derive
 from cassette_lab.session.opening import open_session, session_facts
@@ -32,6 +33,7 @@ def test_every_form_is_told_by_its_content(tmp_path: Path) -> None:
     assert [log.event_count for log in logs] == [TURN_EVENTS, TURN_EVENTS, 2]
     assert [session_facts(path) for path in paths] == [derive(log) for log in logs]
     assert [len(session_facts(path).turns) for path in paths] == [1, 1, 1]
+    assert cl.open_session(paths[2]) == logs[2]
     raw = paths[0].read_bytes()
     assert open_session(raw, path="x").event_count == session_facts(raw).event_count == TURN_EVENTS
 

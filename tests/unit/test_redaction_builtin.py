@@ -142,5 +142,5 @@ def test_time_grows_with_the_text_and_not_with_its_square(unit: str) -> None:
         short, long = unit, unit + letter * 7 * len(unit)
     else:
         short, long = unit * (4096 // len(unit)), unit * (8 * 4096 // len(unit))
-    # Eight times the text: about 8 times the time, where a square would take 64 times.
-    assert seconds(long) < 28 * max(seconds(short), 50e-6)
+    # Eight times the text: about 8 times the time, where a square would take 64 times, however often it is tried.
+    assert any(seconds(long) < 28 * max(seconds(short), 50e-6) for _ in range(5))

@@ -94,22 +94,26 @@ class InterruptGuard:
             self._cancellations += self._task.cancel()
 
 
-_OURS: Final = __name__.partition(".")[0]
+_WHOLE: Final = frozenset({__name__.partition(".")[0], "zmq", "jupyter_client", "tornado"})
+"""Packages whose steps belong together: half a record, or half a message of the kernel, would be left behind."""
 
 
 def _is_breakable(frame: FrameType | None) -> bool:
-    """Whether an exception may be raised in ``frame``: it is not a step of this package's work, but for mere reading.
+    """Whether an exception may be raised in ``frame``: it runs what people wrote, or what that calls.
 
-    What the standard library does belongs to whoever has called it.
+    It may not in a step of the packages that are whole, mere reading of a cassette excepted, nor in the event loop's own
+    steps: the end of a task would be lost, and whoever waits for it would wait for ever.
     """
-    ours = False
+    whole = False
     while frame is not None:
         package = str(frame.f_globals.get("__name__")).partition(".")[0]
         if frame.f_code is read_cassette.__code__:
             return True
-        if package == _OURS:
-            ours = True
+        if frame.f_code is asyncio.Handle._run.__code__:  # noqa: SLF001 - where the loop hands over to a task or callback
+            return False
+        if package in _WHOLE:
+            whole = True
         elif package not in sys.stdlib_module_names:
             break
         frame = frame.f_back
-    return not ours
+    return not whole

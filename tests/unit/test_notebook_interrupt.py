@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -66,3 +67,22 @@ def test_code_that_this_package_calls_is_broken_into() -> None:
 
     error_facts(ValueError(Text("x")))
     assert answers == [True]
+
+
+def test_the_event_loops_own_steps_are_not_broken_into() -> None:
+    answers = []
+
+    class Loop(asyncio.SelectorEventLoop):
+        def call_soon(self, callback: Callable[..., Any], *args: Any, context: Any = None) -> asyncio.Handle:
+            seen = sys._getframe().f_back
+            if asyncio.current_task(self) is not None and seen is not None and seen.f_code is asyncio.Handle._run.__code__:
+                answers.append(_is_breakable(seen))  # a task has ended, and those who wait for it are being told
+            return super().call_soon(callback, *args, context=context)
+
+    async def work() -> None:
+        await asyncio.gather(*(asyncio.sleep(0.001) for _ in range(3)))
+
+    with asyncio.Runner(loop_factory=Loop) as runner:
+        runner.run(work())
+    assert len(answers) >= 3
+    assert set(answers) == {False}

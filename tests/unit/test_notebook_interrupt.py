@@ -73,7 +73,7 @@ def test_the_event_loops_own_steps_are_not_broken_into() -> None:
     answers = []
 
     class Loop(asyncio.SelectorEventLoop):
-        def call_soon(self, callback: Callable[..., Any], *args: Any, context: Any = None) -> asyncio.Handle:
+        def call_soon(self, callback: Callable[..., Any], *args: Any, context: Any = None) -> asyncio.Handle:  # type: ignore[override]
             seen = sys._getframe().f_back
             if asyncio.current_task(self) is not None and seen is not None and seen.f_code is asyncio.Handle._run.__code__:
                 answers.append(_is_breakable(seen))  # a task has ended, and those who wait for it are being told

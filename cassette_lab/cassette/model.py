@@ -16,6 +16,7 @@ from html import escape
 from operator import attrgetter
 from typing import Any, Final, Literal, Self, TypeAlias
 
+from cassette_lab.cassette.members import error_members, interaction_members, metadata_members, result_members, timing_members
 from cassette_lab.contracts import Capabilities
 from cassette_lab.jsonio import JsonObject
 from cassette_lab.jsonio.text import show
@@ -25,7 +26,6 @@ FORMAT: Final = "dsh-subagent-cassette"
 VERSION: Final = 1
 TARGET: Final = {"dshSubagent": "0.1.0-rc.7"}
 HEADER_KIND: Final = "cassette/header"
-INTERACTION_KIND: Final = "cassette/interaction"
 REDACTED: Final = "[REDACTED]"
 
 RequestStorage: TypeAlias = Literal["metadata", "full"]
@@ -250,7 +250,11 @@ class Outcome:
 
     def to_json(self) -> JsonObject:
         """The arm as the record writes it."""
-        return result_members(self.result, self.redactions) if self.kind == "result" else error_members(self.kind, self.error)
+        return (
+            result_members(self.result, self.redactions)
+            if self.kind == "result"
+            else error_members(self.kind, None if self.error is None else self.error.to_json())
+        )
 
     @classmethod
     def from_json(cls, members: Mapping[str, Any]) -> Self:
@@ -324,79 +328,6 @@ class Interaction:
 
 
 _FACTS: Final = attrgetter(*(field.name for field in fields(RequestMetadata)))
-
-
-def metadata_members(facts: tuple[Any, ...]) -> JsonObject:
-    """``RequestMetadata`` as a record writes it, from its values in field order; absent ones left out."""
-    blocks, size, schema, persona, label, provider, model, depth, tools = facts
-    members: JsonObject = {} if label is None else {"label": label}
-    members["promptBlocks"] = blocks
-    members["promptBytes"] = size
-    members["hasOutputSchema"] = schema
-    if depth is not None:
-        members["maxDepth"] = depth
-    if provider is not None:
-        members["childProvider"] = provider
-    if model is not None:
-        members["childModel"] = model
-    if tools is not None:
-        members["toolFilter"] = tools
-    members["hasPersona"] = persona
-    return members
-
-
-def timing_members(
-    started_at: str,
-    start_latency_ms: float,
-    duration_ms: float,
-    signal_aborted_at_ms: float | None,
-    dispose_called_at_ms: float | None,
-) -> JsonObject:
-    """``Timing`` as a record writes it; absent times left out."""
-    members: JsonObject = {"startedAt": started_at, "startLatencyMs": start_latency_ms, "durationMs": duration_ms}
-    if signal_aborted_at_ms is not None:
-        members["signalAbortedAtMs"] = signal_aborted_at_ms
-    if dispose_called_at_ms is not None:
-        members["disposeCalledAtMs"] = dispose_called_at_ms
-    return members
-
-
-def result_members(result: JsonObject | None, redactions: int) -> JsonObject:
-    """``Outcome`` of a result as a record writes it."""
-    return {"kind": "result", "result": result, "redactions": redactions}
-
-
-def error_members(kind: OutcomeKind, error: ErrorFacts | None) -> JsonObject:
-    """``Outcome`` of an error as a record writes it."""
-    return {"kind": kind, "error": None if error is None else error.to_json()}
-
-
-def interaction_members(
-    sequence: int,
-    call_key: str,
-    group: tuple[str, str, str],
-    occurrence: int,
-    request: JsonObject,
-    timing: JsonObject,
-    published: bool,  # noqa: FBT001 - a fact of the record
-    local: bool,  # noqa: FBT001 - as above
-    outcome: JsonObject,
-) -> JsonObject:
-    """``Interaction`` as a record writes it, but for the hashes; its parts are JSON already."""
-    return {
-        "kind": INTERACTION_KIND,
-        "sequence": sequence,
-        "callKey": call_key,
-        "parentKey": group[0],
-        "parentContextFingerprint": group[1],
-        "requestFingerprint": group[2],
-        "occurrence": occurrence,
-        "request": request,
-        "timing": timing,
-        "published": published,
-        "local": local,
-        "outcome": outcome,
-    }
 
 
 @dataclass(frozen=True, slots=True)

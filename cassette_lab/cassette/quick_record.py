@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from cassette_lab.cassette.model import INTERACTION_KIND, RequestStorage
+from cassette_lab.cassette.members import INTERACTION_KIND
+from cassette_lab.cassette.model import RequestStorage
 from cassette_lab.cassette.schema import SchemaError, check_result
 from cassette_lab.jsonio import MAX_SAFE_INTEGER, JsonObject
 from cassette_lab.jsonio.canonical import orjson_agrees

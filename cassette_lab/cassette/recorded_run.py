@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
 from cassette_lab.cassette.failures import abort_facts, error_facts
-from cassette_lab.cassette.model import ErrorFacts, OutcomeKind, error_members, iso_now, result_members, timing_members
+from cassette_lab.cassette.members import error_members, result_members, timing_members
+from cassette_lab.cassette.model import ErrorFacts, OutcomeKind, iso_now
 from cassette_lab.cassette.progress import Progress
 from cassette_lab.cassette.redaction import Redactor
 from cassette_lab.cassette.runs import Run, aborted_result, new_run_id
@@ -226,7 +227,7 @@ class RecordedRun(Run):
         if self.settled:
             return None
         try:
-            self._provider.write(self, self._timing(), error_members(kind, self._provider.redactor.error(facts)))
+            self._provider.write(self, self._timing(), error_members(kind, self._provider.redactor.error(facts).to_json()))
         except Exception as failure:  # noqa: BLE001 - as above
             failure.__cause__ = failure.__cause__ or error
             self._end(None, failure)

@@ -12,7 +12,8 @@ import contextlib
 from dataclasses import replace
 
 from cassette_lab.cassette.identity import RequestIdentity, call_key
-from cassette_lab.cassette.model import RequestMetadata, StoredRequest, interaction_members, metadata_members
+from cassette_lab.cassette.members import interaction_members, metadata_members
+from cassette_lab.cassette.model import RequestMetadata, StoredRequest
 from cassette_lab.cassette.progress import Progress
 from cassette_lab.cassette.recorded_run import RecordedRun
 from cassette_lab.cassette.redaction import Redactor

@@ -13,10 +13,10 @@ import re
 from collections.abc import KeysView, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from cassette_lab.cassette.members import INTERACTION_KIND
 from cassette_lab.cassette.model import (
     FORMAT,
     HEADER_KIND,
-    INTERACTION_KIND,
     OUTCOME_KINDS,
     REQUEST_STORAGES,
     TARGET,

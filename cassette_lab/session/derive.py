@@ -161,5 +161,6 @@ class Derivation:
         self._title = text(event.data, "title") or self._title
 
     def _note_prompt(self, event: Event) -> None:
-        if self._first_prompt is None and inner(event.data, "source").get("kind") in {"user", None}:
+        kind = inner(event.data, "source").get("kind")
+        if self._first_prompt is None and (kind is None or kind == "user"):
             self._first_prompt = "".join(text_blocks(event.data.get("content"))) or None

@@ -54,16 +54,6 @@ def text(notebook: Any, cell_id: str) -> str:
     return "\n".join(str(output.get("text/plain", "")) for output in outputs(notebook, cell_id))
 
 
-def test_the_notebook_is_committed_without_outputs_and_without_leave_to_fail() -> None:
-    notebook = nbformat.read(NOTEBOOK, as_version=4)
-    nbformat.validate(notebook)
-    for cell in notebook.cells:
-        assert not cell.get("outputs")
-        assert cell.get("execution_count") is None
-        assert "raises-exception" not in cell.metadata.get("tags", [])
-    assert notebook.metadata.kernelspec.name == "python3"
-
-
 def test_no_cell_writes_to_standard_error(executed: Any) -> None:
     for cell in executed.cells:
         for output in cell.get("outputs", []):

@@ -44,16 +44,6 @@ def test_a_sample_is_torn_and_a_sample_inherits() -> None:
     assert {name for name, log in logs.items() if log.header.seed_length} == {"second-opinion"}
 
 
-def test_the_notebook_is_committed_without_outputs_and_without_leave_to_fail() -> None:
-    notebook = nbformat.read(NOTEBOOK, as_version=4)
-    nbformat.validate(notebook)
-    for cell in notebook.cells:
-        assert not cell.get("outputs")
-        assert cell.get("execution_count") is None
-        assert "raises-exception" not in cell.metadata.get("tags", [])
-    assert notebook.metadata.kernelspec.name == "python3"
-
-
 def test_no_cell_fails_or_writes_to_standard_error(executed: Any) -> None:
     for cell in executed.cells:
         for output in cell.get("outputs", []):

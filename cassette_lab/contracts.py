@@ -6,12 +6,12 @@ Python attributes are snake_case; ``to_json`` / ``from_json`` give the host's ca
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Final, Literal, Protocol, Self, TypeAlias, get_args, runtime_checkable
+from typing import Any, Final, Literal, Protocol, Self, TypeAlias, get_args, overload, runtime_checkable
 
-from cassette_lab.jsonio import JsonObject
+from cassette_lab.jsonio import JsonObject, detach
 
 
 class Absent:
@@ -316,12 +316,42 @@ ChunkType: TypeAlias = Literal[
 CHUNK_TYPES: Final[frozenset[str]] = frozenset(get_args(ChunkType))
 
 
+class FrozenTools(Sequence[JsonObject]):
+    """The tools of an agent loop, made once and offered at every step: a copy, never changed afterwards.
+
+    Whoever meets the same object again may rely on it: what was computed of it holds. A plain list says nothing of the kind.
+    """
+
+    __slots__ = ("__weakref__", "_tools")
+
+    def __init__(self, tools: Iterable[Mapping[str, Any]]) -> None:
+        self._tools: tuple[JsonObject, ...] = tuple(detach(tool) for tool in tools)
+
+    @overload
+    def __getitem__(self, index: int) -> JsonObject: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[JsonObject, ...]: ...
+    def __getitem__(self, index: int | slice) -> JsonObject | tuple[JsonObject, ...]:
+        return self._tools[index]
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
+    def __iter__(self) -> Iterator[JsonObject]:
+        return iter(self._tools)
+
+    def __repr__(self) -> str:
+        return f"FrozenTools({list(self._tools)!r})"
+
+
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class ModelRequest:
     """One call of a model. It is known by identity: two calls with the same content are two calls.
 
-    ``messages`` are the conversation as plain JSON, ``tools`` the tools offered, ``options`` what else the call sets
-    (``maxTokens``, ``temperature``, …). ``session_id`` says whose call it is (``None``: nobody's), ``signal`` cancels it.
+    ``messages`` are the conversation as plain JSON, each with ``role``, ``source`` and ``content``; ``tools`` the tools
+    offered, each with ``name`` and, as a JSON schema, ``parameters``; ``options`` what else the call sets (``maxTokens``,
+    ``temperature``, ``stop``, ``reasoningEffort``, …); ``system`` a system text that is not among the messages.
+    ``session_id`` says whose call it is (``None``: nobody's), ``signal`` cancels it.
     """
 
     messages: Sequence[JsonObject]
@@ -331,6 +361,7 @@ class ModelRequest:
     options: Mapping[str, Any] = field(default_factory=dict)
     session_id: str | None = None
     signal: AbortSignal | None = None
+    system: str | None = None
 
 
 @runtime_checkable

@@ -6,25 +6,63 @@ is a stream. The host's room implements the bus; an observer needs nothing else 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeAlias
 from weakref import WeakSet
 
-from cassette_lab.contracts import ModelRequest, ModelStream
+from cassette_lab.contracts import AbortSignal, ModelRequest, ModelStream
 
 Listener: TypeAlias = Callable[..., Any]
 Undo: TypeAlias = Callable[[], None]
 """Takes back what was done; harmless when called again."""
 
 ASSEMBLE: Final = "system-prompt/assemble"
-"""Waterfall: ``async (payload, next) -> payload``, before a step's request; the payload has the agent, its signal and the
-sections, contexts, tools and variables of the prompt."""
+"""Waterfall ``async (payload: Assembly, next) -> Assembly``: once a step, before its first request; retries do not assemble."""
 REQUEST: Final = "agent/request"
-"""Waterfall: ``async (payload, next) -> payload``, once an attempt; the payload has agent, signal, turn, step."""
+"""Waterfall ``async (payload: Attempt, next) -> Attempt``: before every model call of an agent loop, retries, too."""
 STREAM: Final = "llm/stream"
-"""Stream: a plain ``(request, next) -> ModelStream``."""
+"""Stream ``(request: ModelRequest, next) -> ModelStream``, a plain function: every model call, whoever makes it.
+
+An agent loop's own steps are marked (``mark_loop_request``), carry the agent's signal and session id, and are made while the
+agent is the ``current_initiator``; titles, compactions and the like are not marked.
+"""
+RUN_END: Final = "agent/run-end"
+"""Emitted ``(agent, signal)`` when the run that ``signal`` served is over, however it ended: no stream of it is read again."""
+DISPOSED: Final = "disposed"
+"""The reason an owner aborts a signal with because it goes itself. ``TimeoutError`` is a time limit's, all else a user's."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Assembly:
+    """A step's system prompt. A listener that changes it passes on ``dataclasses.replace(payload, …)``.
+
+    ``sections`` and ``contexts`` are ``{"name", "text"}`` in the order of the prompt, ``tools`` ``{"name", …}``; of
+    ``variables`` an observer sees the names only.
+    """
+
+    agent: Any
+    signal: AbortSignal | None
+    session_id: str | None
+    turn: int
+    step: int
+    sections: Sequence[Mapping[str, Any]] = ()
+    contexts: Sequence[Mapping[str, Any]] = ()
+    tools: Sequence[Mapping[str, Any]] = ()
+    variables: Iterable[str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Attempt:
+    """One try of a step. Turn and step count from 1, in one session; the same ones again are a retry."""
+
+    agent: Any
+    signal: AbortSignal | None
+    session_id: str | None
+    turn: int
+    step: int
 
 
 class EventBus(Protocol):

@@ -190,14 +190,6 @@ def test_a_frame_cut_in_the_middle_of_a_file_is_damage() -> None:
         read_session(head + first[:-9] + second)
 
 
-def test_magic_bytes_inside_a_block_split_nothing() -> None:
-    magic = b"\x28\xb5\x2f\xfd".decode("latin-1")
-    inner = frames([[event(0, "turn/end")]])[0].decode("latin-1")
-    rows = [event(0, "todo/write", {"text": magic * 50 + inner}), event(1, "turn/end")]
-    log = read_session(b"".join(frames([[header()], rows])))
-    assert [each.to_json() for each in log.events()] == rows
-
-
 def test_a_skippable_frame_is_passed_by() -> None:
     skippable = b"\x50\x2a\x4d\x18" + (3).to_bytes(4, "little") + b"abc"
     head, body = frames([[header()], turn()])
@@ -223,12 +215,6 @@ def test_a_skippable_frame_is_passed_by() -> None:
 def test_without_a_whole_header_nothing_is_kept(data: bytes, message: str) -> None:
     with pytest.raises(FormatError, match=message):
         read_session(data, path="x")
-
-
-def test_a_first_frame_that_was_trimmed_is_refused() -> None:
-    data = b"".join(frames([[header()], turn()]))
-    with pytest.raises(FormatError):
-        read_session(data[7:], path="x")
 
 
 @pytest.mark.parametrize(

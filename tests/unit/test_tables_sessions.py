@@ -159,20 +159,6 @@ def test_the_highest_generation_of_a_session_counts(runs: Path) -> None:
     assert load(runs / "--p--" / "root" / "session.jsonl").sessions["format"].to_pylist() == [0]
 
 
-def test_one_bad_log_hides_no_other(runs: Path) -> None:
-    for number in range(20):
-        _log(runs / "more" / str(number) / "session.jsonl", _rows(), id=str(number))
-    bad = runs / "more" / "7" / "session.jsonl"
-    bad.write_bytes(bad.read_bytes().replace(b'"step/start"', b'"step/start', 1))
-    with pytest.raises(FormatError, match="the file is damaged"):
-        load(runs)
-    lab = load(runs, on_error="collect")
-    assert len(lab.sessions) == 21
-    assert lab.problems.select(["source", "line", "code"]).to_pylist() == [
-        {"source": "runs/more/7/session.jsonl", "line": 3, "code": FormatError.code}
-    ]
-
-
 def test_a_torn_log_is_kept_up_to_its_last_whole_line(runs: Path) -> None:
     path = runs / "--p--" / "root" / "session.jsonl"
     path.write_bytes(path.read_bytes()[:-9])

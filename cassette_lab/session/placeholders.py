@@ -1,11 +1,8 @@
-r"""Placeholders in scripts: ``{{fromRequest:REGEX}}`` stands for something that only the live request knows.
+"""Placeholders in scripts: ``{{fromRequest:REGEX}}`` stands for something that only the live request knows.
 
 The pattern is a JavaScript regular expression without flags. It is looked for in all texts of the request's messages; the
 last match counts, of it the first group, or the whole if there is none. The closing is the first ``}}``, moved right
 over any further ``}``, so that a pattern may end with ``{4}``.
-
-Without the ``u`` flag JavaScript matches UTF-16 code units, and the engine (PyPI ``regress``) code points: so every half of
-a surrogate pair, in pattern and text alike, is written as one character of a private plane.
 
 Source: session logs, Stream replay (placeholders); ECMA-262 ``String.prototype.matchAll``.
 """
@@ -15,17 +12,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from cassette_lab.contracts import StreamChunk
 from cassette_lab.errors import ConfigError, MismatchError
+from cassette_lab.javascript import Pattern, PatternSyntaxError
 from cassette_lab.jsonio import JsonObject
 from cassette_lab.jsonio.surrogates import join_pairs
 from cassette_lab.jsonio.text import show
 from cassette_lab.session.entries import ChunksEntry, HangEntry, ReplayEntry, ThrowEntry
-
-if TYPE_CHECKING:
-    from regress import Regex
 
 _OPEN: Final = "{{fromRequest:"
 _CLOSE: Final = "}}"
@@ -39,7 +34,7 @@ def resolve_entry(entry: ReplayEntry, messages: Sequence[JsonObject]) -> ReplayE
     """
     if not _has_placeholder(entry):
         return entry
-    corpus = _units("\n".join(_texts(messages)))
+    corpus = "\n".join(_texts(messages))
     if isinstance(entry, HangEntry):
         return HangEntry(_filled(entry.ready_file, corpus))
     chunks: list[StreamChunk] = [_filled(chunk, corpus) for chunk in entry.chunks]
@@ -117,55 +112,27 @@ def _filled_text(text: str, corpus: str) -> str:
 
 
 def _last_match(pattern: str, corpus: str) -> str:
-    last = None
-    for last in _compiled(pattern).find_iter(corpus) or ():  # noqa: B007 - the last one counts
-        pass
+    last = _compiled(pattern).last_match(corpus)
     if last is None:
         raise MismatchError(
             f"nothing in the request's messages matches the placeholder's pattern {_shown(pattern)}",
             diagnostic={"reason": "placeholder-no-match", "pattern": pattern},
         )
-    span = last.group(1) or last.range()  # a slice, also an empty one, is true
-    found = corpus[span.start : span.stop] if corpus.isascii() else corpus.encode()[span.start : span.stop].decode()
-    return found.translate(_HALVES)
+    return last.text if last.first_group is None else last.first_group
 
 
 @lru_cache(maxsize=64)
-def _compiled(pattern: str) -> Regex:
-    from regress import Regex, RegressError
-
+def _compiled(pattern: str) -> Pattern:
     try:
-        return Regex(_ESCAPE.sub(_half_or_same, _units(pattern)))
-    except RegressError as error:
+        return Pattern(pattern)
+    except PatternSyntaxError as error:
         raise ConfigError(
             f"the placeholder's pattern {_shown(pattern)} is not a JavaScript regular expression ({error}); correct it",
             code="PLACEHOLDER_INVALID_PATTERN",
         ) from None
 
 
-_PLANE: Final = 0x100000
-_SURROGATES: Final = range(0xD800, 0xE000)
-_HALVES: Final = {_PLANE + code - _SURROGATES.start: code for code in _SURROGATES}
-_ESCAPE: Final = re.compile(r"\\(?:u([dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL)
-_NOT_ASCII_PLANE: Final = re.compile("[\ud800-\udfff\U00010000-\U0010ffff]")
 _SHOWN: Final = 100
-
-
-def _units(text: str) -> str:
-    """``text`` with each half of a surrogate pair as one character."""
-    return text if text.isascii() else _NOT_ASCII_PLANE.sub(_halves, text)
-
-
-def _halves(match: re.Match[str]) -> str:
-    code = ord(match[0])
-    if code in _SURROGATES:
-        return chr(_PLANE + code - _SURROGATES.start)
-    high, low = divmod(code - 0x10000, 0x400)
-    return chr(_PLANE + high) + chr(_PLANE + 0x400 + low)
-
-
-def _half_or_same(match: re.Match[str]) -> str:
-    return match[0] if match[1] is None else chr(_PLANE + int(match[1], 16) - _SURROGATES.start)
 
 
 def _shown(text: str) -> str:

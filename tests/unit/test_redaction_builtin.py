@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from regress import Regex
 
 from cassette_lab.cassette.redaction import builtin
-from cassette_lab.cassette.redaction.javascript import units
+from cassette_lab.javascript.translation import units
 
 R = "[REDACTED]"
 

@@ -72,6 +72,9 @@ def test_where_a_placeholder_ends(text: str, expected: str) -> None:
         (r"\uD83D\uDE80", "🚀", "🚀"),
         (r"\\ud83d", "\\ud83d", "\\ud83d"),
         (r"[\ud800-\udfff]", "a\ud83d", "\ud83d"),
+        (r"[z-🚀]+", "a~🚀\ude81", "~🚀"),  # a range up to the first half, and the second
+        (r"[!-\udfff]+", "é🚀", "é🚀"),
+        (r"[^\ud800-\udbff]+", "🚀z", "\ude80z"),
         (r"\p{L}", "p{L} x", "p{L}"),
         (r"(?<n>q)\d", "q7", "q"),
         (r"(?<=id=)\w+", "id=q7", "q7"),

@@ -1,4 +1,4 @@
-r"""ECMAScript patterns with the flags ``g`` and ``i``, over UTF-16 code units, run by an engine that reads code points.
+r"""ECMAScript patterns without the flag ``u``, over UTF-16 code units, run by an engine that reads code points.
 
 The engine is PyPI ``regress``. Two things have to be taken off its hands, for which the pattern is rewritten (``translate``)
 and the text prepared (``units``, ``folded``):
@@ -7,8 +7,8 @@ and the text prepared (``units``, ``folded``):
   of a private plane, so that half a pair can be matched, ``.`` takes one half, and ``[😀]`` is a class of two.
 - Without the ``u`` flag ``i`` compares characters by their single upper-case letter, and never maps a character beyond
   U+007F to one of ASCII: ``s`` is not U+017F, ``k`` not the Kelvin sign. The engine folds more. So text and pattern are
-  both written in these upper-case letters, and the engine compares exactly. Only a pattern that switches ``i`` off
-  somewhere, by ``(?-i:…)``, needs the text as it is: there each letter becomes a class of all that are compared alike.
+  both written in these upper-case letters, and the engine compares exactly. Only a pattern that switches ``i`` on or off
+  somewhere, by ``(?i:…)``, needs the text as it is: there each letter becomes a class of all that are compared alike.
 
 Escapes are resolved as Annex B says, because some of them (``\u{3}``, ``\c``, octal ones) the engine reads as in ``u`` mode.
 
@@ -40,11 +40,11 @@ class Translation:
     folds: bool
 
 
-def translate(pattern: str) -> Translation:
+def translate(pattern: str, *, ignore_case: bool = False) -> Translation:
     """The pattern as the engine needs it. Raises ``PatternSyntaxError`` for what can be seen here; the engine sees the rest."""
     units = pattern.encode("utf-16-le", "surrogatepass")
     split = "".join(chr(units[at] | units[at + 1] << 8) for at in range(0, len(units), 2))
-    return _Translator(split).translate()
+    return _Translator(split, ignore_case=ignore_case).translate()
 
 
 def units(text: str) -> str:
@@ -98,6 +98,7 @@ def _alike() -> dict[int, tuple[int, ...]]:
 
 
 _GROUP: Final = re.compile(r"\(\?(?:[:=!]|<[=!]|([ims]*)(-?)([ims]*):)")
+_NAMED_GROUP: Final = re.compile(r"\(\?(<[^>]*>)")
 _GROUP_NAME: Final = re.compile(r"<[^>]*>")
 _QUANTIFIER: Final = re.compile(r"\{[0-9]+(?:,[0-9]*)?\}")
 _QUANTIFIED: Final = re.compile(rf"[*+?]|{_QUANTIFIER.pattern}")
@@ -111,13 +112,13 @@ _CLASS_ESCAPES: Final = frozenset("dDsSwW")
 class _Translator:
     """Reads a pattern, given as a string of code units, once to know its groups and once to write it."""
 
-    def __init__(self, units: str) -> None:
+    def __init__(self, units: str, *, ignore_case: bool) -> None:
         self.units = units
         self.at = 0
         self.groups = 0
         self.named: dict[str, list[int]] = {}
-        self.folds = True
-        self.ignores_case = [True]  # by open group
+        self.folds = ignore_case  # unless a group switches it off
+        self.ignores_case = [ignore_case]  # by open group
 
     def translate(self) -> Translation:
         self._survey()
@@ -158,8 +159,8 @@ class _Translator:
                     self.folds &= "i" not in (group[3] or "")
                 else:
                     self.groups += 1
-                    if name := _GROUP_NAME.match(self.units, at + 2):
-                        self.named.setdefault(name[0], []).append(self.groups)
+                    if named := _NAMED_GROUP.match(self.units, at):
+                        self.named.setdefault(named[1], []).append(self.groups)
             at += 1
 
     def _literal(self, code: int) -> str:

@@ -182,13 +182,6 @@ def test_the_tree_sums_up_subagents_once(runs: Path) -> None:
     ]
 
 
-def test_a_cycle_of_parents_has_an_end_in_the_tree(tmp_path: Path) -> None:
-    for name, parent in (("a", "b"), ("b", "a"), ("self", "self"), ("c", "b")):
-        _log(tmp_path / name / "session.jsonl", _rows(), id=name, parentSession=parent)
-    rows = load(tmp_path).tree().to_pylist()
-    assert sorted((row["session_id"], row["depth"]) for row in rows) == [("a", 0), ("b", 0), ("c", 1), ("self", 0)]
-
-
 def test_the_same_session_twice_is_counted_with_the_first_one(runs: Path) -> None:
     shutil.copytree(runs / "--p--", runs / "copy")
     rows = load(runs).tree().to_pylist()

@@ -125,7 +125,7 @@ class StoredSession:
     def flush(self) -> None:
         """Write what was logged since the last flush. Raises what ``SessionWriter.append`` raises."""
         with self._mutex:
-            batch = self.session.events[self._writer.next_seq :]
+            batch = self.session.batch(self._writer.next_seq)
             if batch:
                 self._writer.append(batch)
 

@@ -18,8 +18,9 @@ from cassette_lab.errors import FormatError
 from cassette_lab.jsonio import MAX_SAFE_INTEGER, CanonicalError, JsonObject
 from cassette_lab.jsonio.text import show
 from cassette_lab.session.chunks import is_packed_row
-from cassette_lab.session.frozen import freeze
-from cassette_lab.session.model import Event, SessionHeader
+from cassette_lab.session.frozen import freeze, freeze_delta
+from cassette_lab.session.model import CHUNK_TYPE, Event, SessionHeader
+from cassette_lab.session.packing import Batch, Folding, delta_of
 from cassette_lab.surface import ELIGIBLE_TYPES, Surface, surface_messages
 
 WRITTEN_FORMAT: Final = 0
@@ -119,6 +120,7 @@ class Session:
         self._mutex = threading.Lock()
         self._events: list[Event] = []
         self._surface = Surface()
+        self._folding: Folding | None = None
         for event in seed:
             self._adopt(event)
         if len(self._events) < (header.seed_length or 0):
@@ -191,6 +193,18 @@ class Session:
             time = self._clock() if time_ms is None else time_ms
             return self._add(Event(kind, len(self._events), time, data, ignorable, sources, surface_op))
 
+    def batch(self, start: int) -> Batch:
+        """The events from seq ``start`` on, to be stored. What is logged from now on is folded into rows at once.
+
+        So the next batch costs little where it begins at this one's end; any other is folded when it is asked for.
+        """
+        with self._mutex:
+            events = self._events[start:]
+            folding, self._folding = self._folding, Folding(len(self._events))
+        if folding is None or folding.start != start:
+            return Batch(events)
+        return Batch(events, folding.close())
+
     def completed(self) -> list[Event]:
         """The events up to the last turn that ended; none before one has."""
         events = self._events[:]
@@ -216,10 +230,19 @@ class Session:
         self._add(event)
 
     def _add(self, event: Event) -> Event:
-        event = _checked(event)
+        delta = delta_of(event)
+        data = None if delta is None else freeze_delta(*delta)
+        if data is None:
+            event = _checked(event)
+            delta = None if delta is None else delta_of(event)
+        else:  # most events are deltas: a shorter way to the same
+            _check_count(event.time, "time")
+            event = Event(CHUNK_TYPE, event.seq, event.time, data)
         if event.type in ELIGIBLE_TYPES or event.surface_op is not None or event.source_event_seqs is not None:
             self._surface.add(event.to_json(), event.seq, lambda seq: self._events[seq].to_json())
         self._events.append(event)
+        if self._folding is not None:
+            self._folding.add(event, delta)
         return event
 
 

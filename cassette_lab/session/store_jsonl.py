@@ -199,8 +199,9 @@ class JsonlWriter:
         self._closed = False
         self._broken: str | None = None
         self._lock = lock
-        self._descriptor = -1 if lock is None else _open(path)
-        self._end = 0 if lock is None else os.fstat(self._descriptor).st_size
+        self._descriptor = -1
+        if lock is not None:
+            self._hold(os.open(path, os.O_RDWR | getattr(os, "O_BINARY", 0)))
 
     @property
     def header(self) -> SessionHeader:
@@ -254,21 +255,19 @@ class JsonlWriter:
 
     def _check_file(self) -> None:
         """Whoever writes without asking for the lock is noticed before two batches have the same seqs."""
-        ours = os.fstat(self._descriptor)
         try:
             there = os.stat(self._name)  # noqa: PTH116 - half the time, for every batch
         except OSError:
             there = None
-        if there is None or (there.st_ino, there.st_dev) != (ours.st_ino, ours.st_dev):
+        if there is None or (there.st_dev, there.st_ino) != self._identity:  # ours as long as we have it open
             raise FormatError("the log was removed or replaced while it was written; nothing more is written", path=self.path)
-        if ours.st_size != self._end:
+        if there.st_size != self._end:
             raise FormatError(
                 "something else wrote into the log; nothing more is written (close this session and resume it)", path=self.path
             )
 
     def _write(self, batch: bytes) -> None:
         try:
-            os.lseek(self._descriptor, self._end, os.SEEK_SET)
             _write_all(self._descriptor, batch)
             os.fsync(self._descriptor)
         except BaseException as error:  # an interrupt, too, must not leave half a batch
@@ -284,6 +283,7 @@ class JsonlWriter:
     def _take_back(self) -> None:
         try:
             os.ftruncate(self._descriptor, self._end)
+            os.lseek(self._descriptor, self._end, os.SEEK_SET)
             os.fsync(self._descriptor)
         except OSError as error:
             self._broken = (
@@ -300,7 +300,7 @@ class JsonlWriter:
         try:
             made = _make_folders(folder)
             lock = SessionLock(folder / LOCK_NAME, self.path, self._header.id)
-            self._descriptor = _publish(text, self.path)
+            self._hold(_publish(text, self.path))
         except BaseException as error:
             if lock is not None:
                 lock.release(remove=not self.path.exists())
@@ -315,7 +315,13 @@ class JsonlWriter:
                 raise FormatError(f"the log could not be made ({error.strerror or error})", path=self.path) from error
             raise
         self._lock = lock
-        self._end = len(text)
+
+    def _hold(self, descriptor: int) -> None:
+        """Write behind the end of this open file from now on."""
+        self._descriptor = descriptor
+        facts = os.fstat(descriptor)
+        self._identity = facts.st_dev, facts.st_ino
+        self._end = os.lseek(descriptor, 0, os.SEEK_END)
 
 
 def _publish(text: bytes, path: Path) -> int:
@@ -357,10 +363,6 @@ def _make_folders(folder: Path) -> list[Path]:
             made.append(each)
         sync_folder(each.parent)
     return made
-
-
-def _open(path: Path) -> int:
-    return os.open(path, os.O_RDWR | getattr(os, "O_BINARY", 0))
 
 
 def _write_all(descriptor: int, data: bytes) -> None:

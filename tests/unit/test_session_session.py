@@ -10,10 +10,12 @@ from typing import Any
 
 import orjson
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from cassette_lab.errors import FormatError, SurfaceError
 from cassette_lab.jsonio import JsonObject
-from cassette_lab.session.model import Event, SessionHeader
+from cassette_lab.session.model import ChunkRun, Event, SessionHeader
 from cassette_lab.session.session import Session, check_header, new_header
 
 NOW = 1_700_000_000_000
@@ -158,6 +160,67 @@ class TestAppend:
         circle.append(circle)
         with pytest.raises(FormatError, match="nested more than"):
             session().append("todo/write", {"x": circle})
+
+
+# Members of a delta: the usual ones, and what is not as usual in each place.
+texts = st.text() | st.sampled_from(["", "\ud83d\ude00", "\udc00", 3, None])
+numbers = st.integers(0, 3) | st.sampled_from([2**53 - 1, 2**53, -(2**53), True, 1.0, "1", None])
+chunks = st.fixed_dictionaries(
+    {"type": st.sampled_from(["text-delta", "reasoning-delta", "tool-call-delta", "usage"]), "index": numbers},
+    optional={"text": texts, "id": texts, "name": texts, "argumentsDelta": texts, "more": st.just(1)},
+)
+
+
+@given(
+    data=st.fixed_dictionaries({"turn": numbers, "step": numbers, "chunk": chunks}, optional={"more": st.just(1)}),
+    ignorable=st.booleans() | st.just(0),
+    time_ms=st.sampled_from([0, NOW, -1, 1.5, 2**53]),
+)
+@settings(max_examples=300)
+def test_deltas_are_checked_and_frozen_as_all_other_events_are(data: JsonObject, ignorable: Any, time_ms: Any) -> None:
+    logged: list[Any] = []
+    for kind in ("assistant/chunk", "todo/write"):  # the first is the way of deltas
+        try:
+            event = session().append(kind, data, ignorable=ignorable, time_ms=time_ms)
+        except FormatError as error:
+            logged.append((error.field, error.message.replace(kind, "")))
+        else:
+            with pytest.raises(TypeError):
+                event.data["chunk"]["type"] = ""
+            with pytest.raises(TypeError):
+                event.data["turn"] = 0
+            logged.append((event[1:], json.dumps(event.data, sort_keys=True), ascii(event.data["chunk"].get("text"))))
+    assert logged[0] == logged[1]
+
+
+class TestBatches:
+    def test_a_batch_that_follows_the_last_one_is_folded_while_it_is_logged(self) -> None:
+        log = session()
+        turn(log, 1)
+        assert list(log.batch(0)) == list(log.events)
+        for text in ("a", "b", "c"):
+            log.append("assistant/chunk", delta(text))
+        turn(log, 2)
+        batch = log.batch(3)
+        assert list(batch) == list(log.events[3:])
+        assert isinstance(batch.rows[0], ChunkRun)
+        assert [batch.rows[0].texts, *batch.rows[1:]] == [["a", "b", "c"], *log.events[6:]]
+
+    @pytest.mark.parametrize("start", [0, 2, 5, 7])
+    def test_a_batch_may_begin_anywhere(self, start: int) -> None:
+        log = session()
+        for number in range(8):
+            log.append("assistant/chunk", delta("x", index=number // 5))
+            if number == 2:
+                log.batch(1)
+        batch = log.batch(start)
+        assert list(batch) == list(log.events[start:])
+        assert [event for row in batch.rows for event in ([row] if isinstance(row, Event) else row.events())] == batch
+        assert len(batch.rows) == (2 if start < 5 else 1)
+
+
+def delta(text: str, index: int = 0) -> JsonObject:
+    return {"turn": 1, "step": 1, "chunk": {"type": "text-delta", "index": index, "text": text}}
 
 
 class TestSurface:

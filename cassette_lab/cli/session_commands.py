@@ -95,23 +95,17 @@ class Listing:
 
 
 def _facts(found: FoundLog, problems: list[JsonObject]) -> Iterator[SessionFacts]:
-    from cassette_lab.session.derive import derive
-    from cassette_lab.session.opening import session_facts
-    from cassette_lab.session.sqlite import SqliteStore
+    from cassette_lab.session.opening import each_facts
 
     if found.problem is not None:
         raise found.problem
-    if found.kind == "log":
-        yield session_facts(found.path)
-        return
-    with SqliteStore(found.path) as store:
-        for session_id in store.ids:
-            try:
-                facts = derive(store.read(session_id))
-            except CassetteLabError as error:  # hides no other session of the store
-                problems.append(_problem(error))
-                continue
-            yield facts
+    for read in each_facts(found.path):
+        try:
+            facts = read()
+        except CassetteLabError as error:  # hides no other session of the store
+            problems.append(_problem(error))
+            continue
+        yield facts
 
 
 def _problem(error: CassetteLabError) -> dict[str, Any]:

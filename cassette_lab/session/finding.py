@@ -14,14 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from cassette_lab.errors import CassetteLabError, FormatError
+from cassette_lab.errors import FormatError
 from cassette_lab.session.frames import is_zstd
 from cassette_lab.session.lines import LogFile
-from cassette_lab.session.model import SessionLog
-from cassette_lab.session.reader import FILE_NAME, read_session
-from cassette_lab.session.sqlite import SqliteStore, holds_sessions, is_sqlite
-
-OnError = Literal["raise", "collect"]
+from cassette_lab.session.reader import FILE_NAME
+from cassette_lab.session.sqlite import holds_sessions, is_sqlite
 
 _LOG_ENDINGS: Final = (".jsonl", ".jsonl.zstd")
 _STORE_ENDINGS: Final = (".db", ".sqlite", ".sqlite3")
@@ -87,38 +84,6 @@ def is_store(path: str | Path) -> bool:
         return is_sqlite(_start(Path(path)))
     except FormatError:
         return False
-
-
-def read_logs(path: str | Path, *, on_error: OnError = "raise") -> Iterator[SessionLog | CassetteLabError]:
-    """The logs that a path means, one after the other, each read in full.
-
-    With ``on_error="collect"`` what is wrong comes in the place of the log, as an error that is not raised, and the others
-    follow; else it is raised.
-    """
-    for each in find_logs(path):
-        for result in _read(each):
-            if isinstance(result, CassetteLabError) and on_error == "raise":
-                raise result
-            yield result
-
-
-def _read(found: FoundLog) -> Iterator[SessionLog | CassetteLabError]:
-    if found.problem is not None:
-        yield found.problem
-        return
-    try:
-        if found.kind == "log":
-            yield read_session(found.path)
-            return
-        with SqliteStore(found.path) as store:
-            for session_id in store.ids:
-                try:
-                    log: SessionLog | CassetteLabError = store.read(session_id)
-                except CassetteLabError as error:
-                    log = error
-                yield log
-    except CassetteLabError as error:
-        yield error
 
 
 def _file(path: Path) -> FoundLog:

@@ -1,37 +1,45 @@
-"""Opens a session log in any physical form by its content: raw text, zstd frames, or one session of a SQLite store.
+"""Opens session logs in any physical form by their content: raw text, zstd frames, or the sessions of a SQLite store.
 
-``open_session`` gives the log, ``session_facts`` what it tells, for which a file's rows need not all be in memory.
+``open_session`` gives one log, ``session_facts`` what it tells, for which a file's rows need not all be in memory;
+``each_log`` and ``each_facts`` do the same for every session of a file. Where a log is: ``places``, ``finding``.
 Source: session logs, Files and bytes; SQLite.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Literal, TypeAlias
 
-from cassette_lab.errors import FormatError
-from cassette_lab.jsonio.text import show
+from cassette_lab.errors import CassetteLabError, FormatError
 from cassette_lab.session.derive import Derivation, derive
 from cassette_lab.session.facts import SessionFacts
-from cassette_lab.session.lines import LogFile
-from cassette_lab.session.model import SessionHeader, SessionLog
+from cassette_lab.session.finding import find_logs, is_store
+from cassette_lab.session.model import SessionLog
+from cassette_lab.session.places import check_id, locate
 from cassette_lab.session.reader import SessionReader, read_session
-from cassette_lab.session.sqlite import MAGIC, is_sqlite, read_sqlite
+from cassette_lab.session.sqlite import SqliteStore, is_sqlite, read_sqlite
 
-_SHOWN_CHARACTERS: Final = 80
+OnError: TypeAlias = Literal["raise", "collect"]
+FileProgress: TypeAlias = Callable[[int, int], object]
+"""Called now and then with the bytes of a file that are done, and all of them."""
 
 
 def open_session(source: str | Path | bytes, session_id: str | None = None, *, path: str | None = None) -> SessionLog:
     """The whole log that a file (or the bytes of a raw or zstd one; ``path`` then names it) holds, in memory.
 
-    ``session_id`` chooses one of a store's sessions and need not be given where there is only one; of a log that is a file of
-    its own it must be the id. Raises ``FormatError`` for a file that cannot be read, is damaged, or holds no such session.
+    ``source`` may be a session's folder, too. ``session_id`` chooses one session of a store or of a folder with several and
+    need not be given where there is only one; it may also stand behind the name (``store.db#ID``). Of a log that is a file
+    of its own it must be the id. Raises ``FormatError`` for a file that cannot be read, is damaged, or holds no such session.
     """
-    if _is_store(source, path):
-        return read_sqlite(str(source), session_id)
+    if not isinstance(source, bytes):
+        source, session_id = locate(source, session_id)
+        if is_store(source):
+            return read_sqlite(source, session_id)
+    _refuse_store(source, path)
     log = read_session(source, path=path)
-    _check_id(log.header, session_id, log.path)
+    check_id(log.header.id, session_id, log.path)
     return log
 
 
@@ -41,16 +49,16 @@ def session_facts(
     *,
     bodies: bool = False,
     path: str | None = None,
-    progress: Callable[[int, int], object] | None = None,
+    progress: FileProgress | None = None,
 ) -> SessionFacts:
-    """What the log tells (``derive``), a file's rows read some at a time. Chosen and refused as by ``open_session``.
-
-    ``progress(done, total)`` is called now and then with bytes of the file.
-    """
-    if _is_store(source, path):
-        return derive(read_sqlite(str(source), session_id), bodies=bodies)
+    """What the log tells (``derive``), a file's rows read some at a time. Chosen and refused as by ``open_session``."""
+    if not isinstance(source, bytes):
+        source, session_id = locate(source, session_id)
+        if is_store(source):
+            return derive(read_sqlite(source, session_id), bodies=bodies)
+    _refuse_store(source, path)
     with SessionReader(source, path=path) as reader:
-        _check_id(reader.header, session_id, reader.path)
+        check_id(reader.header.id, session_id, reader.path)
         derivation = Derivation(reader.header, bodies=bodies)
         for batch in reader.batches():
             derivation.add_all(batch)
@@ -59,18 +67,55 @@ def session_facts(
         return derivation.facts(reader.log([]))
 
 
-def _is_store(source: str | Path | bytes, path: str | None) -> bool:
-    file = LogFile(source, path)
+def each_log(path: Path) -> Iterator[Callable[[], SessionLog]]:
+    """For each session of a file, a store or a log, a function that reads it, to be called before the next one is asked for.
+
+    What is wrong with one session is raised by its function and hides no other; a file that gives none raises here.
+    """
+    if is_store(path):
+        with SqliteStore(path) as store:
+            for session_id in store.ids:
+                yield partial(store.read, session_id)
+    else:
+        yield partial(read_session, path)
+
+
+def each_facts(
+    path: Path, *, bodies: bool = False, progress: FileProgress | None = None
+) -> Iterator[Callable[[], SessionFacts]]:
+    """The same for what each session tells."""
+    if is_store(path):
+        for read in each_log(path):
+            yield lambda read=read: derive(read(), bodies=bodies)  # type: ignore[misc]
+    else:
+        yield partial(session_facts, path, bodies=bodies, progress=progress)
+
+
+def read_logs(path: str | Path, *, on_error: OnError = "raise") -> Iterator[SessionLog | CassetteLabError]:
+    """The logs that a path means, a file or a folder, one after the other, each read in full.
+
+    With ``on_error="collect"`` what is wrong comes in the place of the log, as an error that is not raised, and the others
+    follow; else it is raised.
+    """
+    for found in find_logs(path):
+        for result in [found.problem] if found.problem is not None else _read(found.path):
+            if isinstance(result, CassetteLabError) and on_error == "raise":
+                raise result
+            yield result
+
+
+def _read(path: Path) -> Iterator[SessionLog | CassetteLabError]:
     try:
-        store = is_sqlite(file.at(0, len(MAGIC)))
-    finally:
-        file.close()
-    if store and isinstance(source, bytes):
+        for read in each_log(path):
+            try:
+                result: SessionLog | CassetteLabError = read()
+            except CassetteLabError as error:
+                result = error
+            yield result
+    except CassetteLabError as error:
+        yield error
+
+
+def _refuse_store(source: Path | bytes, path: str | None) -> None:
+    if isinstance(source, bytes) and is_sqlite(source):
         raise FormatError("these are the bytes of a SQLite store; give its path, for SQLite reads files", path=path)
-    return store
-
-
-def _check_id(header: SessionHeader, session_id: str | None, path: str | None) -> None:
-    if session_id is not None and session_id != header.id:
-        holds, asked = (show(each[:_SHOWN_CHARACTERS]) for each in (header.id, session_id))
-        raise FormatError(f"the file holds the session {holds}, not {asked}; only a store holds several", path=path, field="id")

@@ -12,11 +12,9 @@ import pyarrow as pa
 from cassette_lab.jsonio import CanonicalError, JsonObject, as_integer, canonical
 from cassette_lab.jsonio.text import arrow_text
 from cassette_lab.session.chunks import ROW_OF_KIND, pack_row
-from cassette_lab.session.finding import is_store
 from cassette_lab.session.members import known
 from cassette_lab.session.model import ChunkRun, Event, Row, SessionLog
-from cassette_lab.session.reader import read_session
-from cassette_lab.session.sqlite import SqliteStore
+from cassette_lab.session.opening import each_log
 from cassette_lab.tables.columns import array_of
 from cassette_lab.tables.schemas import table_schema
 
@@ -28,17 +26,8 @@ def events(logs: Iterable[tuple[str, Path]], *, expand: bool = False, bodies: bo
     log that can no longer be read.
     """
     schema = table_schema("events", bodies=bodies)
-    batches = [_batch(source, log, schema, expand=expand) for source, path in logs for log in _read(path)]
+    batches = [_batch(source, read(), schema, expand=expand) for source, path in logs for read in each_log(path)]
     return pa.Table.from_batches(batches, schema).unify_dictionaries()
-
-
-def _read(path: Path) -> Iterator[SessionLog]:
-    if not is_store(path):
-        yield read_session(path)
-        return
-    with SqliteStore(path) as store:
-        for session_id in store.ids:
-            yield store.read(session_id)
 
 
 def _batch(source: str, log: SessionLog, schema: pa.Schema, *, expand: bool) -> pa.RecordBatch:

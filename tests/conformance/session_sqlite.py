@@ -11,8 +11,8 @@ from typing import Any
 from cassette_lab import jsonio
 from cassette_lab.session.derive import derive
 from cassette_lab.session.facts import SessionFacts
-from cassette_lab.session.finding import read_logs
 from cassette_lab.session.model import SessionLog
+from cassette_lab.session.opening import read_logs
 from cassette_lab.session.reader import read_session
 from cassette_lab.session.sqlite import SqliteStore
 from tests.conformance.case import Case

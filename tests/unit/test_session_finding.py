@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from cassette_lab.errors import FormatError
-from cassette_lab.session.finding import find_logs, read_logs
+from cassette_lab.session.finding import find_logs
+from cassette_lab.session.opening import read_logs
 from tests.unit.session_samples import frames, header, text, turn, write
 
 RAW = text(header(), *turn())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 import cassette_lab as cl
 from cassette_lab.errors import FormatError
 from cassette_lab.session.derive import derive
-from cassette_lab.session.opening import open_session, session_facts
+from cassette_lab.session.opening import each_facts, each_log, open_session, session_facts
 from tests.unit.session_samples import TURN_EVENTS, frames, header, text, turn, write
 from tests.unit.test_session_sqlite import make_store, row
 
@@ -63,6 +64,62 @@ def test_a_file_of_its_own_has_one_id(tmp_path: Path) -> None:
     for opened in (open_session, session_facts):
         with pytest.raises(FormatError, match=r"holds the session sample, not oth\\u\{001b\}er"):
             opened(path, "oth\x1ber")
+
+
+def test_a_session_is_named_by_its_folder_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "--app--" / "s1"
+    write(folder / "session.jsonl", text(header(id="s1")))
+    write(folder / "session.v4.jsonl", text(header(4, id="s1")))
+    write(folder / "session.lock", b"")
+    monkeypatch.setenv("HOME" if os.name == "posix" else "USERPROFILE", str(tmp_path))
+    file = f"{folder}/session.v4.jsonl#s1"
+    for named in (folder, str(folder), folder.parent, tmp_path, "~/--app--/s1", f"{folder}#s1", file):
+        for opened in (open_session, session_facts):
+            told = opened(named)
+            assert (told.header.id, told.header.version) == ("s1", 4)
+    with pytest.raises(FormatError, match="holds the session s1, not s2"):
+        open_session(f"{folder}#s2")
+
+
+def test_of_several_sessions_in_a_folder_one_must_be_chosen(tmp_path: Path) -> None:
+    for name in ("s1", "s2"):
+        write(tmp_path / name / "session.jsonl", text(header(id=name)))
+    write(tmp_path / "s3" / "session.jsonl", b"no header\n")
+    make_store(write(tmp_path / "s4" / "store.db", b""), 17, [row(0, "turn/start", {}), SECOND])
+    empty = write(tmp_path / "x" / "y.txt", b"").parent
+    told = r"4 session logs in this folder: s1.*session.jsonl, s2.*, s3.*, s4.*store.db; name one"
+    with pytest.raises(FormatError, match=told) as caught:
+        open_session(tmp_path)
+    assert caught.value.path == str(tmp_path)
+    for session_id in ("s1", "s2", "one", "two"):
+        assert open_session(tmp_path, session_id).header.id == session_id
+        assert session_facts(f"{tmp_path}#{session_id}").header.id == session_id
+    with pytest.raises(FormatError, match=r"none of the 4 logs in this folder is of the session s9"):
+        open_session(tmp_path, "s9")
+    with pytest.raises(FormatError, match="no session log in this folder"):
+        open_session(empty)
+
+
+def test_a_file_may_have_a_name_with_the_mark(tmp_path: Path) -> None:
+    path = write(tmp_path / "a#b.jsonl", text(header(id="one")))
+    assert open_session(path).header.id == open_session(f"{path}#one").header.id == "one"
+    with pytest.raises(FormatError, match=r"a#c\.jsonl"):
+        open_session(tmp_path / "a#c.jsonl")
+
+
+def test_every_session_of_a_file_is_read_by_itself(tmp_path: Path) -> None:
+    bad = ("two", 7, "turn/start", 1, "{}", None, None, None)
+    path = make_store(tmp_path / "a.db", 17, [row(0, "turn/start", {}), bad])
+    log = write(tmp_path / "a.jsonl", text(header()))
+    for each in (each_log, each_facts):
+        told = []
+        for read in each(path):
+            try:
+                told.append(read().header.id)
+            except FormatError as error:
+                told.append(str(error.code))
+        assert told == ["one", "CASSETTE_FORMAT"]
+        assert [read().header.id for read in each(log)] == ["sample"]
 
 
 def test_the_bytes_of_a_store_are_refused(tmp_path: Path) -> None:

@@ -1,0 +1,88 @@
+"""Where a session log is, of all that a person may name: a file, a session's folder, one session of a store or a folder.
+
+A log is named the same way everywhere: ``session.jsonl``, the folder it lies in, ``store.db#ID``, ``~/.dsh#ID``.
+Source: session logs, Files and bytes; SQLite.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from cassette_lab.errors import FormatError
+from cassette_lab.jsonio.text import show
+from cassette_lab.session.finding import FoundLog, find_logs, logs_in
+from cassette_lab.session.reader import read_header
+from cassette_lab.session.sqlite import SqliteStore
+
+_MARK: Final = "#"
+_SHOWN_LOGS: Final = 8
+_SHOWN_CHARACTERS: Final = 80
+
+
+class LogPlace(NamedTuple):
+    """A file that holds a log, or is a store; ``session_id`` is the session that was asked for."""
+
+    path: Path
+    session_id: str | None
+
+
+def locate(source: str | Path, session_id: str | None = None) -> LogPlace:
+    """The file that a name means. Whether there is one is not looked at, nor whether it is a log.
+
+    ``~`` is the home folder. Behind ``#`` stands a session's id, unless a file has the whole name. A folder means the log in
+    it, else the one below it; the session that was asked for may be any of those below. Raises ``FormatError`` for a
+    folder without a log, and with several where nothing chooses.
+    """
+    path = Path(source).expanduser()
+    if session_id is None and not path.exists():
+        head, mark, asked = str(path).rpartition(_MARK)
+        if mark and asked and Path(head).exists():
+            path, session_id = Path(head), asked
+    return _in_folder(path, session_id) if path.is_dir() else LogPlace(path, session_id)
+
+
+def check_id(holds: str, asked: str | None, path: str | Path | None) -> None:
+    """Raise ``FormatError`` where a log that is a file of its own is not that of the session that was asked for."""
+    if asked not in (None, holds):
+        names = (show(each[:_SHOWN_CHARACTERS]) for each in (holds, asked or ""))
+        message = "the file holds the session {}, not {}; only a store holds several".format(*names)
+        raise FormatError(message, path=path, field="id")
+
+
+def _in_folder(folder: Path, session_id: str | None) -> LogPlace:
+    here = _usable(list(logs_in(folder))) if session_id is None else []
+    found = here or _usable(list(find_logs(folder)), must_be=True)
+    if len(found) == 1:
+        return LogPlace(found[0].path, session_id)
+    if session_id is None:
+        names = [show(str(each.path.relative_to(folder))) for each in islice(found, _SHOWN_LOGS)]
+        more = f" and {len(found) - _SHOWN_LOGS:,} more" if len(found) > _SHOWN_LOGS else ""
+        message = f"there are {len(found):,} session logs in this folder: {', '.join(names)}{more}; name one, or its id"
+        raise FormatError(message, path=folder)
+    # A session's folder and a log that lies flat are named after it: the first look is likely to be the last.
+    for each in sorted(found, key=lambda each: session_id not in (each.path.parent.name, each.path.name.split(".jsonl")[0])):
+        if _holds(each, session_id):
+            return LogPlace(each.path, session_id)
+    message = f"none of the {len(found):,} logs in this folder is of the session {show(session_id[:_SHOWN_CHARACTERS])}"
+    raise FormatError(message, path=folder, field="id")
+
+
+def _usable(found: list[FoundLog], *, must_be: bool = False) -> list[FoundLog]:
+    usable = [each for each in found if each.problem is None]
+    if must_be and not usable:
+        for each in found:
+            if each.problem is not None:
+                raise each.problem
+    return usable
+
+
+def _holds(found: FoundLog, session_id: str) -> bool:
+    try:
+        if found.kind == "log":
+            return read_header(found.path).id == session_id
+        with SqliteStore(found.path) as store:
+            return session_id in store.ids
+    except FormatError:
+        return False

@@ -26,11 +26,13 @@ else:
 class SessionLock:
     """A held lock on ``path``, whose folder must exist. ``LockedError`` where another writer has it.
 
-    ``subject`` is the file or store to name in errors.
+    ``subject`` is the file or store to name in errors. ``passing``: its file is removed when it is given back.
     """
 
-    def __init__(self, path: Path, subject: Path | str, session_id: str) -> None:
+    def __init__(self, path: Path, subject: Path, session_id: str, *, passing: bool = False) -> None:
+        self.subject = subject
         self._path = path
+        self._passing = passing
         self._pid = os.getpid()
         self._descriptor = -1
         while self._descriptor < 0:
@@ -59,13 +61,13 @@ class SessionLock:
                     os.close(descriptor)
 
     def release(self, *, remove: bool = False) -> None:
-        """Give the lock back, and remove its file if asked to; harmless when done before, and in a forked process."""
+        """Give the lock back (and remove its file); harmless when done before, and in a forked process."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor < 0:
             return
         if os.getpid() == self._pid:
             with contextlib.suppress(OSError):
-                if remove:
+                if remove or self._passing:
                     self._path.unlink()
                 _give_back(descriptor)
         os.close(descriptor)

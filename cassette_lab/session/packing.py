@@ -7,14 +7,16 @@ while events are logged, so that storing them has little left to do. Source: ses
 from __future__ import annotations
 
 import json
+from array import array
 from collections.abc import Iterable, Sequence
+from operator import sub
 from typing import Any, Final, TypeAlias
 
 import orjson
 
 from cassette_lab.errors import FormatError
 from cassette_lab.jsonio import JsonObject
-from cassette_lab.session.chunks import RunFolder, delta_key, pack_row
+from cassette_lab.session.chunks import delta_key, pack_row
 from cassette_lab.session.lines import LINE_LIMIT_BYTES
 from cassette_lab.session.model import CHUNK_TYPE, ChunkRun, Event, Row
 
@@ -40,9 +42,10 @@ class Folding:
     def __init__(self, start: int = 0) -> None:
         self.start = start
         self._rows: list[Row] = []
-        self._folder = RunFolder()
         self._key: tuple[Any, ...] | None = None
-        self._left = 0
+        self._seq0 = 0
+        self._times: list[int] = []
+        self._texts: list[str] = []
 
     def add(self, event: Event, delta: Delta | None) -> None:
         """One more event."""
@@ -51,18 +54,21 @@ class Folding:
             self._rows.append(event)
             return
         key, text = delta
-        if key != self._key or not self._left:
+        if key != self._key or len(self._texts) == MOST_MEMBERS:
             self.close()
-            self._key, self._left = key, MOST_MEMBERS
-        self._left -= 1
-        self._folder.add(key, text, event.seq, int(event.time))
+            self._key, self._seq0, self._times, self._texts = key, event.seq, [], []
+        self._times.append(int(event.time))
+        self._texts.append(text)
 
     def close(self) -> list[Row]:
         """The rows so far; the next event begins another one."""
-        run = self._folder.close()
-        if run is not None:
+        if self._key is not None:
+            kind, turn, step, index, call_id, name = self._key
+            times = self._times
+            gaps = array("q", map(sub, times[1:], times))
+            run = ChunkRun(kind, turn, step, index, self._seq0, times[0], gaps, self._texts, call_id, name, packed=False)
             self._rows.append(run)
-        self._key = None
+            self._key = None
         return self._rows
 
 

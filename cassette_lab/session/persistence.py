@@ -12,7 +12,6 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, Self
 
-from cassette_lab.errors import FormatError
 from cassette_lab.session.model import Event, SessionHeader, SessionLog
 from cassette_lab.session.session import Clock, Session, now_ms
 
@@ -144,34 +143,3 @@ class StoredSession:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def check_batch(header: SessionHeader, events: Sequence[Event], next_seq: int) -> None:
-    """Whether a batch follows what is stored. Raises ``FormatError``."""
-    for seq, event in enumerate(events, next_seq):
-        if event.seq != seq:
-            raise FormatError(f"the batch has event {event.seq} where {seq} follows", field="seq")
-    inherited = header.seed_length or 0
-    if not next_seq and len(events) < inherited:
-        raise FormatError(
-            f"the first batch must hold all {inherited:,} events that were inherited, and has {len(events):,}",
-            field="seedLength",
-        )
-
-
-def check_resumable(log: SessionLog, session_id: str) -> None:
-    """Whether a log can be gone on with. Raises ``FormatError``."""
-    header = log.header
-    if header.id != session_id:
-        raise FormatError(f"the log says that it is session {header.id!r}, not {session_id!r}", path=log.path, field="id")
-    if header.created_at is None or header.delegation_depth is None or log.missing_seqs or log.missing_times:
-        raise FormatError(
-            "the log lacks seqs, times or header members, as test fixtures do; it can only be read", path=log.path
-        )
-    if log.event_count < (header.seed_length or 0):
-        raise FormatError(
-            f"the header says that {header.seed_length:,} events are inherited, and {log.event_count:,} are there; "
-            "what is logged now would count as inherited",
-            path=log.path,
-            field="seedLength",
-        )

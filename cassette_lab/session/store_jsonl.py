@@ -10,28 +10,26 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import threading
 import uuid
-import weakref
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
-from cassette_lab.errors import ClosedError, ConfigError, ExistingFileError, FormatError, MissingFileError
+from cassette_lab.errors import ConfigError, ExistingFileError, FormatError, MissingFileError
 from cassette_lab.session.frames import FrameWriter
 from cassette_lab.session.locking import SessionLock
 from cassette_lab.session.model import Event, SessionHeader, SessionLog
 from cassette_lab.session.packing import encode_json, encode_lines
 from cassette_lab.session.paths import FILE_NAMES, LogEncoding, log_path, path_segment
-from cassette_lab.session.persistence import Resumed, check_batch, check_resumable
 from cassette_lab.session.reader import FILE_NAME, SessionReader, read_header, read_session
-from cassette_lab.session.repair import closing_events, cut_file, find_cut, sync_folder
+from cassette_lab.session.repair import cut_file, find_cut, sync_folder
 from cassette_lab.session.session import check_header
+from cassette_lab.session.storing import StoreWriter, WritableStore, check_resumable
 
 LOCK_NAME: Final = "session.lock"
 
 
-class JsonlStore:
+class JsonlStore(WritableStore):
     """A folder as a ``SessionStore``; made when the first session is. ``pack=False`` writes chunks one by one.
 
     Raises ``FormatError`` for a root that already has logs of the other encoding, or files lying flat in a project: the
@@ -44,15 +42,9 @@ class JsonlStore:
         self.root = Path(root).absolute()
         self.encoding: LogEncoding = encoding
         self._pack = pack
-        self._writers: weakref.WeakSet[JsonlWriter] = weakref.WeakSet()
+        super().__init__()
         for folder in self._folders():
             self._check_encoding(folder)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def locate(self, header: SessionHeader) -> Path:
         """The file of a session, whether it is there or not."""
@@ -65,32 +57,6 @@ class JsonlStore:
         if there is not None:
             raise ExistingFileError(f"there is a session {header.id!r} already; resume it, or take another id", path=there)
         return self._writer(self.locate(header), header)
-
-    def resume(self, session_id: str) -> Resumed:
-        """See ``SessionStore``."""
-        path = self._path(session_id)
-        if path.name != FILE_NAMES[self.encoding]:
-            raise FormatError("a newer harness went on with this session, in a later format; it can only be loaded", path=path)
-        lock = SessionLock(path.with_name(LOCK_NAME), path, session_id)
-        try:
-            with SessionReader(path) as reader:
-                log = reader.log([row for batch in reader.batches() for row in batch])
-            self._check_continued(log, session_id, path)
-            cut_file(path, find_cut(path, reader.kept_end))
-            closing = closing_events(log.events())
-            writer = self._writer(path, log.header, lock, log.event_count)
-        except OSError as error:
-            lock.release()
-            raise FormatError(f"the log cannot be repaired ({error.strerror or error})", path=path) from error
-        except BaseException:
-            lock.release()
-            raise
-        try:
-            writer.append(closing)
-        except BaseException:
-            writer.close()
-            raise
-        return Resumed(log, closing, writer)
 
     def load(self, session_id: str) -> SessionLog:
         """See ``SessionStore``."""
@@ -106,10 +72,29 @@ class JsonlStore:
                     found.append(read_header(path))
         return sorted(found, key=lambda header: (header.created_at or 0, header.id))
 
-    def close(self) -> None:
-        """See ``SessionStore``."""
-        for writer in list(self._writers):
-            writer.close()
+    def _lock(self, session_id: str) -> SessionLock:
+        path = self._path(session_id)
+        if path.name != FILE_NAMES[self.encoding]:
+            raise FormatError("a newer harness went on with this session, in a later format; it can only be loaded", path=path)
+        return SessionLock(path.with_name(LOCK_NAME), path, session_id)
+
+    def _take_up(self, session_id: str, lock: SessionLock) -> tuple[SessionLog, JsonlWriter]:
+        path = lock.subject
+        with SessionReader(path) as reader:
+            log = reader.log([row for batch in reader.batches() for row in batch])
+        check_resumable(log, session_id, path)
+        if self.locate(log.header) != path:
+            raise FormatError(
+                f"the log's working directory, {log.header.cwd!r}, belongs to another folder than this one; "
+                "move it there, or load it only",
+                path=path,
+                field="cwd",
+            )
+        try:
+            cut_file(path, find_cut(path, reader.kept_end))
+            return log, self._writer(path, log.header, lock, log.event_count)
+        except OSError as error:
+            raise FormatError(f"the log cannot be repaired ({error.strerror or error})", path=path) from error
 
     def _writer(self, path: Path, header: SessionHeader, lock: SessionLock | None = None, next_seq: int = 0) -> JsonlWriter:
         writer = JsonlWriter(path, header, encoding=self.encoding, pack=self._pack, lock=lock, next_seq=next_seq)
@@ -140,20 +125,6 @@ class JsonlStore:
             raise FormatError(f"session {session_id!r} is there twice, also in {found[1].parent.parent.name}", path=found[0])
         return found[0] if found else None
 
-    def _check_continued(self, log: SessionLog, session_id: str, path: Path) -> None:
-        try:
-            check_header(log.header)
-        except FormatError as error:
-            raise FormatError(error.message, path=path, field=error.field) from None
-        check_resumable(log, session_id)
-        if self.locate(log.header) != path:
-            raise FormatError(
-                f"the log's working directory, {log.header.cwd!r}, belongs to another folder than this one; "
-                "move it there, or load it only",
-                path=path,
-                field="cwd",
-            )
-
     def _check_encoding(self, folder: Path) -> None:
         for named in _logs(folder):
             if bool(named[2]) != (self.encoding == "zstd"):
@@ -175,8 +146,8 @@ class JsonlStore:
                     )
 
 
-class JsonlWriter:
-    """The writer of one file; see ``SessionWriter``. Without a lock nothing is there yet."""
+class JsonlWriter(StoreWriter):
+    """The writer of one file."""
 
     def __init__(
         self,
@@ -188,68 +159,34 @@ class JsonlWriter:
         lock: SessionLock | None,
         next_seq: int,
     ) -> None:
-        self.path = path
-        self._name = os.fspath(path)
-        self._header = header
         self._frames = FrameWriter() if encoding == "zstd" else None
         self._pack = pack
-        self._mutex = threading.Lock()
-        self._pid = os.getpid()
-        self._next_seq = next_seq
-        self._closed = False
         self._broken: str | None = None
-        self._lock = lock
         self._descriptor = -1
         if lock is not None:
             self._hold(os.open(path, os.O_RDWR | getattr(os, "O_BINARY", 0)))
+        self._name = os.fspath(path)
+        super().__init__(path, header, lock, next_seq)
 
-    @property
-    def header(self) -> SessionHeader:
-        """See ``SessionWriter``."""
-        return self._header
+    def _store(self, events: Sequence[Event]) -> None:
+        batch = self._encoded(encode_lines(events, pack=self._pack))
+        if self._lock is None:
+            self._materialise(batch)
+        else:
+            self._check_file()
+            self._write(batch)
 
-    @property
-    def next_seq(self) -> int:
-        """See ``SessionWriter``."""
-        return self._next_seq
-
-    def append(self, events: Sequence[Event]) -> None:
-        """See ``SessionWriter``."""
-        with self._mutex:
-            self._check_usable()
-            check_batch(self._header, events, self._next_seq)
-            if not events:
-                return
-            batch = self._encoded(encode_lines(events, pack=self._pack))
-            if self._lock is None:
-                self._materialise(batch)
-            else:
-                self._check_file()
-                self._write(batch)
-            self._next_seq += len(events)
-
-    def close(self) -> None:
-        """See ``SessionWriter``."""
-        with self._mutex:
-            self._closed = True
-            descriptor, self._descriptor = self._descriptor, -1
-            if descriptor >= 0:
-                os.close(descriptor)
-            if self._lock is not None:
-                self._lock.release()
-
-    def __del__(self) -> None:  # whoever forgets it does not lock the session for the rest of the process
-        if hasattr(self, "_descriptor"):
-            self.close()
+    def _release(self) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+        super()._release()
 
     def _encoded(self, text: bytes) -> bytes:
         return text if self._frames is None else self._frames.frame(text)
 
     def _check_usable(self) -> None:
-        if self._closed:
-            raise ClosedError("the session's writer is closed; resume the session to go on with it", path=self.path)
-        if os.getpid() != self._pid:
-            raise FormatError("the session was opened in another process; write in the one that opened it", path=self.path)
+        super()._check_usable()
         if self._broken is not None:
             raise FormatError(self._broken, path=self.path)
 
@@ -296,10 +233,10 @@ class JsonlWriter:
         folder = self.path.parent
         made: list[Path] = []
         lock: SessionLock | None = None
-        text = self._encoded(encode_json(self._header.to_json()) + b"\n") + batch
+        text = self._encoded(encode_json(self.header.to_json()) + b"\n") + batch
         try:
             made = _make_folders(folder)
-            lock = SessionLock(folder / LOCK_NAME, self.path, self._header.id)
+            lock = SessionLock(folder / LOCK_NAME, self.path, self.header.id)
             self._hold(_publish(text, self.path))
         except BaseException as error:
             if lock is not None:
@@ -309,7 +246,7 @@ class JsonlWriter:
                     each.rmdir()
             if isinstance(error, FileExistsError) and not isinstance(error, FormatError):
                 raise ExistingFileError(
-                    f"another session {self._header.id!r} was stored meanwhile; take another id", path=self.path
+                    f"another session {self.header.id!r} was stored meanwhile; take another id", path=self.path
                 ) from None
             if isinstance(error, OSError) and not isinstance(error, FormatError):
                 raise FormatError(f"the log could not be made ({error.strerror or error})", path=self.path) from error

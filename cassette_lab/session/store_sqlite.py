@@ -12,10 +12,9 @@ import os
 import sqlite3
 import threading
 import uuid
-import weakref
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final, NoReturn, Self
+from typing import Any, Final, NoReturn
 
 from cassette_lab.errors import ClosedError, ExistingFileError, FormatError, MissingFileError
 from cassette_lab.session.chunks import pack_row
@@ -23,11 +22,10 @@ from cassette_lab.session.frames import compress_frame
 from cassette_lab.session.locking import HeldFile, SessionLock
 from cassette_lab.session.model import ChunkRun, Event, Row, SessionHeader, SessionLog
 from cassette_lab.session.packing import encode_json, pack_events
-from cassette_lab.session.persistence import Resumed, check_batch, check_resumable
-from cassette_lab.session.repair import closing_events
 from cassette_lab.session.seqs import encode_seqs
 from cassette_lab.session.session import check_header
 from cassette_lab.session.sqlite import APPLICATION_ID, SqliteStore
+from cassette_lab.session.storing import StoreWriter, WritableStore, check_resumable
 
 WRITTEN_SCHEMA: Final = 17
 
@@ -65,7 +63,7 @@ CREATE TABLE events (
 """
 
 
-class SqliteSessionStore:
+class SqliteSessionStore(WritableStore):
     """A database as a ``SessionStore``; a file that is not there is made, readable by its owner only.
 
     Raises ``FormatError`` for a file that is no database, is another program's, or has another schema.
@@ -73,8 +71,8 @@ class SqliteSessionStore:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path).absolute()
+        super().__init__()
         self._mutex = threading.RLock()
-        self._writers: weakref.WeakSet[SqliteWriter] = weakref.WeakSet()
         self._pid = os.getpid()
         self._connection: sqlite3.Connection | None = None
         self._held: HeldFile | None = None
@@ -91,12 +89,6 @@ class SqliteSessionStore:
                 raise FormatError(f"the database cannot be opened ({error})", path=self.path) from error
             raise
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def create(self, header: SessionHeader) -> SqliteWriter:
         """See ``SessionStore``."""
         check_header(header)
@@ -111,29 +103,6 @@ class SqliteSessionStore:
         if self._revision(header.id) is not None:
             raise ExistingFileError(f"there is a session {header.id!r} already; resume it, or take another id", path=self.path)
         return self._writer(header)
-
-    def resume(self, session_id: str) -> Resumed:
-        """See ``SessionStore``. A database has no torn end: a row that does not follow is damage."""
-        lock = self.lock(session_id)
-        try:
-            state = self._revision(session_id)
-            log = self.load(session_id)
-            try:
-                check_header(log.header)
-            except FormatError as error:
-                raise FormatError(error.message, path=self.path, field=error.field) from None
-            check_resumable(log, session_id)
-            writer = self._writer(log.header, lock, state, log.event_count)
-        except BaseException:
-            lock.release(remove=True)
-            raise
-        closing = closing_events(log.events())
-        try:
-            writer.append(closing)
-        except BaseException:
-            writer.close()
-            raise
-        return Resumed(log, closing, writer)
 
     def load(self, session_id: str) -> SessionLog:
         """See ``SessionStore``."""
@@ -153,8 +122,7 @@ class SqliteSessionStore:
 
     def close(self) -> None:
         """See ``SessionStore``."""
-        for writer in list(self._writers):
-            writer.close()
+        super().close()
         with self._mutex:
             connection, self._connection = self._connection, None
             if connection is not None:
@@ -171,7 +139,7 @@ class SqliteSessionStore:
         except OSError as error:
             raise FormatError(f"its locks cannot be made ({error.strerror or error})", path=self.path) from error
         name = hashlib.sha256(session_id.encode("utf-16-be", "surrogatepass")).hexdigest()
-        return SessionLock(folder / f"{name}.lock", self.path, session_id)
+        return SessionLock(folder / f"{name}.lock", self.path, session_id, passing=True)
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
@@ -191,6 +159,18 @@ class SqliteSessionStore:
                 raise FormatError(
                     f"a batch could not be written ({error}); the store is as before, and it can be tried again", path=self.path
                 ) from error
+
+    def _lock(self, session_id: str) -> SessionLock:
+        if self._revision(session_id) is None:
+            raise MissingFileError(f"there is no session {session_id!r} in this store", path=self.path)
+        return self.lock(session_id)
+
+    def _take_up(self, session_id: str, lock: SessionLock) -> tuple[SessionLog, SqliteWriter]:
+        """A database has no torn end: a row that does not follow is damage."""
+        state = self._revision(session_id)
+        log = self.load(session_id)
+        check_resumable(log, session_id, self.path)
+        return log, self._writer(log.header, lock, state, log.event_count)
 
     def _writer(
         self,
@@ -254,8 +234,8 @@ class SqliteSessionStore:
         raise FormatError(sentence, path=self.path)
 
 
-class SqliteWriter:
-    """The writer of one session; see ``SessionWriter``. Without a lock nothing is there yet."""
+class SqliteWriter(StoreWriter):
+    """The writer of one session. ``state`` is the incarnation and revision that it left or found."""
 
     def __init__(
         self,
@@ -266,72 +246,39 @@ class SqliteWriter:
         state: tuple[str, int] | None,
         next_seq: int,
     ) -> None:
-        self._store = store
-        self._header = header
-        self._lock = lock
+        self._database = store
         self._state = state
-        self._next_seq = next_seq
-        self._mutex = threading.Lock()
-        self._closed = False
+        super().__init__(store.path, header, lock, next_seq)
 
-    @property
-    def header(self) -> SessionHeader:
-        """See ``SessionWriter``."""
-        return self._header
-
-    @property
-    def next_seq(self) -> int:
-        """See ``SessionWriter``."""
-        return self._next_seq
-
-    def append(self, events: Sequence[Event]) -> None:
-        """See ``SessionWriter``."""
-        with self._mutex:
-            if self._closed:
-                raise ClosedError("the session's writer is closed; resume the session to go on with it", path=self._store.path)
-            check_batch(self._header, events, self._next_seq)
-            if not events:
-                return
-            rows = [_row_values(self._header.id, row) for row in pack_events(events)]
-            lock = self._lock or self._store.lock(self._header.id)
-            try:
-                self._state = self._insert(rows)
-            except BaseException:
-                if self._lock is None:
-                    lock.release(remove=True)
-                raise
-            self._lock = lock
-            self._next_seq += len(events)
-
-    def close(self) -> None:
-        """See ``SessionWriter``."""
-        with self._mutex:
-            self._closed = True
-            if self._lock is not None:
-                self._lock.release(remove=True)
-
-    def __del__(self) -> None:  # whoever forgets it does not lock the session for the rest of the process
-        if hasattr(self, "_closed"):
-            self.close()
+    def _store(self, events: Sequence[Event]) -> None:
+        rows = [_row_values(self.header.id, row) for row in pack_events(events)]
+        lock = self._lock or self._database.lock(self.header.id)
+        try:
+            self._state = self._insert(rows)
+        except BaseException:
+            if self._lock is None:
+                lock.release()
+            raise
+        self._lock = lock
 
     def _insert(self, rows: list[tuple[Any, ...]]) -> tuple[str, int]:
         """Store the rows and count the change; returns the session's new incarnation and revision."""
-        session_id = self._header.id
-        with self._store.transaction() as connection:
+        session_id = self.header.id
+        with self._database.transaction() as connection:
             state = revision_of(connection, session_id)
             if state != self._state:
                 if self._state is None:
                     raise ExistingFileError(
-                        f"another session {session_id!r} was stored meanwhile; take another id", path=self._store.path
+                        f"another session {session_id!r} was stored meanwhile; take another id", path=self.path
                     )
                 raise FormatError(
                     f"something else wrote into session {session_id!r}, or removed it; nothing more is written "
                     "(close this session and resume it)",
-                    path=self._store.path,
+                    path=self.path,
                 )
             if state is None:
                 state = (str(uuid.uuid4()), 1)
-                connection.execute(_INSERT_SESSION, (*_header_values(self._header), *state))
+                connection.execute(_INSERT_SESSION, (*_header_values(self.header), *state))
             else:
                 state = (state[0], state[1] + 1)
                 connection.execute("UPDATE sessions SET revision = ? WHERE id = ?", (state[1], session_id))

@@ -1,0 +1,139 @@
+"""What all stores of sessions do alike: writers that check their batches, the steps of going on with a session.
+
+A store says where its locks are, how a log is taken up and how a batch is written. Contract: ``persistence``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import weakref
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Self
+
+from cassette_lab.errors import ClosedError, FormatError
+from cassette_lab.session.locking import SessionLock
+from cassette_lab.session.model import Event, SessionHeader, SessionLog
+from cassette_lab.session.persistence import Resumed
+from cassette_lab.session.repair import closing_events
+from cassette_lab.session.session import check_header
+
+
+class StoreWriter(ABC):
+    """The writer of one session; see ``SessionWriter``. Without a lock nothing is there yet. ``path`` is for errors."""
+
+    def __init__(self, path: Path, header: SessionHeader, lock: SessionLock | None, next_seq: int) -> None:
+        self.path = path
+        self.header = header
+        self.next_seq = next_seq
+        self._lock = lock
+        self._mutex = threading.Lock()
+        self._pid = os.getpid()
+        self._closed = False
+
+    def append(self, events: Sequence[Event]) -> None:
+        """See ``SessionWriter``."""
+        with self._mutex:
+            self._check_usable()
+            _check_batch(self.header, events, self.next_seq)
+            if events:
+                self._store(events)
+                self.next_seq += len(events)
+
+    def close(self) -> None:
+        """See ``SessionWriter``."""
+        with self._mutex:
+            self._closed = True
+            self._release()
+
+    def __del__(self) -> None:  # whoever forgets it does not lock the session for the rest of the process
+        if hasattr(self, "_closed"):
+            self.close()
+
+    @abstractmethod
+    def _store(self, events: Sequence[Event]) -> None:
+        """Write a batch that follows; all of it, or nothing."""
+
+    def _release(self) -> None:
+        if self._lock is not None:
+            self._lock.release()
+
+    def _check_usable(self) -> None:
+        if self._closed:
+            raise ClosedError("the session's writer is closed; resume the session to go on with it", path=self.path)
+        if os.getpid() != self._pid:
+            raise FormatError("the session was opened in another process; write in the one that opened it", path=self.path)
+
+
+class WritableStore(ABC):
+    """A ``SessionStore`` whose writers are closed with it."""
+
+    def __init__(self) -> None:
+        self._writers: weakref.WeakSet[StoreWriter] = weakref.WeakSet()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def resume(self, session_id: str) -> Resumed:
+        """See ``SessionStore``."""
+        lock = self._lock(session_id)
+        with contextlib.ExitStack() as undo:
+            undo.callback(lock.release)
+            log, writer = self._take_up(session_id, lock)
+            undo.callback(writer.close)
+            closing = closing_events(log.events())
+            writer.append(closing)
+            undo.pop_all()
+        return Resumed(log, closing, writer)
+
+    def close(self) -> None:
+        """See ``SessionStore``."""
+        for writer in list(self._writers):
+            writer.close()
+
+    @abstractmethod
+    def _lock(self, session_id: str) -> SessionLock:
+        """The lock of a session that is there. Raises ``MissingFileError``, ``LockedError``."""
+
+    @abstractmethod
+    def _take_up(self, session_id: str, lock: SessionLock) -> tuple[SessionLog, StoreWriter]:
+        """A log that is locked, read and checked (``check_resumable``), its torn end cut off; and its writer."""
+
+
+def check_resumable(log: SessionLog, session_id: str, path: Path) -> None:
+    """Whether a log can be gone on with. Raises ``FormatError``."""
+    header = log.header
+    try:
+        check_header(header)
+    except FormatError as error:
+        raise FormatError(error.message, path=path, field=error.field) from None
+    if header.id != session_id:
+        raise FormatError(f"the log says that it is session {header.id!r}, not {session_id!r}", path=path, field="id")
+    if header.created_at is None or header.delegation_depth is None or log.missing_seqs or log.missing_times:
+        raise FormatError("the log lacks seqs, times or header members, as test fixtures do; it can only be read", path=path)
+    if log.event_count < (header.seed_length or 0):
+        raise FormatError(
+            f"the header says that {header.seed_length:,} events are inherited, and {log.event_count:,} are there; "
+            "what is logged now would count as inherited",
+            path=path,
+            field="seedLength",
+        )
+
+
+def _check_batch(header: SessionHeader, events: Sequence[Event], next_seq: int) -> None:
+    """Whether a batch follows what is stored. Raises ``FormatError``."""
+    for seq, event in enumerate(events, next_seq):
+        if event.seq != seq:
+            raise FormatError(f"the batch has event {event.seq} where {seq} follows", field="seq")
+    inherited = header.seed_length or 0
+    if not next_seq and len(events) < inherited:
+        raise FormatError(
+            f"the first batch must hold all {inherited:,} events that were inherited, and has {len(events):,}",
+            field="seedLength",
+        )

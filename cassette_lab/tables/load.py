@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import closing
+from functools import partial
+from itertools import groupby
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from cassette_lab.errors import CassetteLabError, ConfigError
+from cassette_lab.errors import ConfigError
 from cassette_lab.jsonio.text import arrow_text, show
+from cassette_lab.session.sharing import Task, cost_of, in_order, runs_of, working_folder
 from cassette_lab.tables.finding import Found, PathLikes, find, name_from
 from cassette_lab.tables.kinds import KINDS
 from cassette_lab.tables.lab import Lab
-from cassette_lab.tables.schemas import PROBLEMS, TABLES, table_schema
+from cassette_lab.tables.parts import Part, part_of, part_of_logs
+from cassette_lab.tables.schemas import TABLES, table_schema
 from cassette_lab.tables.telling import Progress, Telling
 
 OnError: TypeAlias = Literal["raise", "collect"]
 
 _ON_ERROR: Final = ("raise", "collect")
+_RUN_COST: Final = 2_000_000
+_RUN_FILES: Final = 32
+"""The files of one task: enough that what it costs beside them does not count, few enough that two processes end together."""
 
 
 def load(
@@ -51,59 +60,77 @@ def load(
     if workers < 1:
         raise ConfigError("workers must be 1, or 2 for a second process")
     found, root = find(paths)
+    sources = [arrow_text(name_from(each.path, root)) for each in found]
+    sizes = [_size_bytes(each) for each in found]
     tables = _Tables(bodies=bodies)
     logs: list[tuple[str, Path]] = []
-    with Telling(found, progress=progress) as telling:
-        for each in found:
-            source = arrow_text(name_from(each.path, root))
-            try:
-                rows = _rows(each, bodies=bodies, workers=workers, collect=on_error == "collect", progress=telling.within)
-                tables.add(source, rows)
-                if each.kind is KINDS["session"]:
-                    logs.append((source, each.path.absolute()))
-            except CassetteLabError as error:
-                if on_error == "raise":
-                    raise
-                tables.add(source, [("problems", _problem(error))])
-            telling.after(source)
-    return Lab(root, tables.finish(), logs, bodies=bodies)
+    with Telling(sizes, progress=progress) as telling:
+
+        def seen(part: Part) -> None:
+            for number in part.files:
+                telling.after(number, sources[number])
+
+        tasks = _tasks(found, sizes, bodies=bodies, collect=on_error == "collect", workers=workers)
+        with closing(in_order(tasks, workers=workers, tell=telling.within, seen=seen)) as parts:
+            for part in parts:
+                if part.error is not None:
+                    raise part.error
+                tables.add(part)
+                read = (each for each in part.files if each not in part.refused and found[each].kind is KINDS["session"])
+                logs += [(sources[each], found[each].path.absolute()) for each in read]
+    return Lab(root, tables.finish(sources), logs, bodies=bodies)
 
 
-def _rows(found: Found, **options: Any) -> list[tuple[str, pa.RecordBatch]]:
-    """All rows of a file, or its error: never some of them."""
-    if found.kind is None:
-        assert found.problem is not None, "a path gives a file or a problem"  # noqa: S101
-        raise found.problem
-    return list(found.kind.build(found.path, **options))
+def _tasks(found: Sequence[Found], sizes: Sequence[int], *, bodies: bool, collect: bool, workers: int) -> list[Task[Part]]:
+    """Runs of files. Those of session logs only may be read in another process; a cassette is shared by its lines instead."""
+    tasks = []
+    folder = working_folder()
+    costs = [cost_of(each.path, size) for each, size in zip(found, sizes, strict=True)]
+    for shared, group in groupby(range(len(found)), lambda number: found[number].kind is KINDS["session"]):
+        numbers = [*group]
+        for start, end in runs_of([costs[number] for number in numbers], _RUN_COST, _RUN_FILES):
+            files = [(number, found[number]) for number in numbers[start:end]]
+            here = partial(part_of, files, bodies=bodies, collect=collect, workers=workers)
+            cost = sum(costs[number] for number, _ in files)
+            if shared:
+                names = [(number, str(each.path)) for number, each in files]
+                tasks.append(Task(cost, here, part_of_logs, (folder, names, bodies, collect)))
+            else:
+                tasks.append(Task(cost, here))
+    return tasks
 
 
-def _problem(error: CassetteLabError) -> pa.RecordBatch:
-    row = {"line": error.line, "code": error.code, "message": show(error.message)}
-    return pa.RecordBatch.from_pylist([row], schema=pa.schema(PROBLEMS))
+def _size_bytes(found: Found) -> int:
+    """0 where it is not known; the reader says why."""
+    try:
+        return 0 if found.kind is None else found.path.stat().st_size
+    except OSError:
+        return 0
 
 
 class _Tables:
-    """Record batches of all files by table, and which file each is from."""
+    """The rows of all parts by table, and how many each file has."""
 
     def __init__(self, *, bodies: bool) -> None:
         self._bodies = bodies
         self._batches: dict[str, list[pa.RecordBatch]] = {name: [] for name in TABLES}
-        self._sources: dict[str, list[str]] = {name: [] for name in TABLES}
+        self._rows: dict[str, list[tuple[int, int]]] = {name: [] for name in TABLES}
 
-    def add(self, source: str, rows: list[tuple[str, pa.RecordBatch]]) -> None:
-        for name, batch in rows:
-            self._batches[name].append(batch)
-            self._sources[name].append(source)
+    def add(self, part: Part) -> None:
+        for name, batches in part.batches.items():
+            self._batches[name] += batches
+            self._rows[name] += part.rows[name]
 
-    def finish(self) -> dict[str, pa.Table]:
-        return {name: self._table(name) for name in TABLES}
+    def finish(self, sources: Sequence[str]) -> dict[str, pa.Table]:
+        """The tables; ``sources`` names the files by their numbers."""
+        return {name: self._table(name, sources) for name in TABLES}
 
-    def _table(self, name: str) -> pa.Table:
+    def _table(self, name: str, sources: Sequence[str]) -> pa.Table:
         schema = table_schema(name, bodies=self._bodies)
-        batches = self._batches[name]
-        rows = pa.Table.from_batches(batches, pa.schema(list(schema)[1:]))
-        numbers = {source: number for number, source in enumerate(dict.fromkeys(self._sources[name]))}
-        by_batch = np.array([numbers[source] for source in self._sources[name]], np.int32)
-        by_row = np.repeat(by_batch, np.array([len(batch) for batch in batches], np.int64))
+        rows = pa.Table.from_batches(self._batches[name], pa.schema(list(schema)[1:]))
+        names = [sources[number] for number, _ in self._rows[name]]
+        numbers = {source: number for number, source in enumerate(dict.fromkeys(names))}
+        by_file = np.array([numbers[each] for each in names], np.int32)
+        by_row = np.repeat(by_file, np.array([count for _, count in self._rows[name]], np.int64))
         source = pa.DictionaryArray.from_arrays(pa.array(by_row, pa.int32()), pa.array(numbers, pa.string()))
         return pa.Table.from_arrays([source, *rows.columns], schema=schema)

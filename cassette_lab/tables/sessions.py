@@ -17,8 +17,7 @@ from cassette_lab.session.opening import session_facts
 from cassette_lab.session.sqlite import SqliteStore
 from cassette_lab.session.usage import Usage
 from cassette_lab.tables import session_columns
-from cassette_lab.tables.columns import array_of
-from cassette_lab.tables.schemas import PROBLEMS
+from cassette_lab.tables.gathering import ENOUGH_ROWS, Columns, Gathering
 
 
 def found_in_folder(path: Path) -> bool:
@@ -33,7 +32,7 @@ def build(
     workers: int = 1,
     collect: bool = False,
     progress: Callable[[int, int], object] | None = None,
-) -> Iterator[tuple[str, pa.RecordBatch]]:
+) -> Iterator[tuple[str, pa.RecordBatch | Columns]]:
     """The rows of a log, or of every log of a store. Raises ``FormatError``.
 
     With ``collect`` a log that cannot be read hides no other one of its store: it is a row of ``problems``.
@@ -46,6 +45,7 @@ def build(
 
 
 def _store(path: Path, *, bodies: bool, collect: bool) -> Iterator[tuple[str, pa.RecordBatch]]:
+    gathering = Gathering(bodies=bodies)
     with SqliteStore(path) as store:
         for session_id in store.ids:
             try:
@@ -53,27 +53,35 @@ def _store(path: Path, *, bodies: bool, collect: bool) -> Iterator[tuple[str, pa
             except CassetteLabError as error:
                 if not collect:
                     raise
-                problem = {"line": error.line, "code": error.code, "message": show(error.message)}
-                yield "problems", pa.RecordBatch.from_pylist([problem], schema=pa.schema(PROBLEMS))
+                gathering.add("problems", problem_row(error))
                 continue
-            yield from rows_of(facts, bodies=bodies)
+            for table, columns in rows_of(facts, bodies=bodies):
+                gathering.add(table, columns)
+            if gathering.rows >= ENOUGH_ROWS:
+                yield from gathering.flush()
+    yield from gathering.flush()
 
 
-def rows_of(facts: SessionFacts, *, bodies: bool = False) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """The facts of one log as rows of the tables."""
-    yield "sessions", _batch("sessions", session_columns.SESSIONS, [_session(facts)], facts, bodies=bodies)
+def problem_row(error: CassetteLabError) -> Columns:
+    """A row of ``problems``."""
+    return [[error.line], [error.code], [show(error.message)]]
+
+
+def rows_of(facts: SessionFacts, *, bodies: bool = False) -> Iterator[tuple[str, Columns]]:
+    """The facts of one log as rows of the tables, in plain columns; ``batch_of`` makes arrays of them."""
+    yield "sessions", _columns("sessions", session_columns.SESSIONS, [_session(facts)], facts, bodies=bodies)
     if facts.turns:
-        yield "turns", _batch("turns", session_columns.TURNS, facts.turns, facts, bodies=bodies)
+        yield "turns", _columns("turns", session_columns.TURNS, facts.turns, facts, bodies=bodies)
     if facts.steps:
-        yield "steps", _batch("steps", session_columns.STEPS, facts.steps, facts, bodies=bodies)
+        yield "steps", _columns("steps", session_columns.STEPS, facts.steps, facts, bodies=bodies)
     if facts.model_calls:
         calls = [_Merged(call, _STARTED, call.usage) for call in facts.model_calls]
-        yield "model_calls", _batch("model_calls", session_columns.MODEL_CALLS, calls, facts, bodies=bodies)
+        yield "model_calls", _columns("model_calls", session_columns.MODEL_CALLS, calls, facts, bodies=bodies)
     tools = [*facts.tool_calls, *facts.dispatches]
     if tools:
         jobs = {job.call_id: job.duration_ms for job in facts.jobs if job.call_id is not None}
         merged = [_Merged(call, {}, None, job_ms=jobs.get(call.call_id or "")) for call in tools]
-        yield "tool_calls", _batch("tool_calls", session_columns.TOOL_CALLS, merged, facts, bodies=bodies)
+        yield "tool_calls", _columns("tool_calls", session_columns.TOOL_CALLS, merged, facts, bodies=bodies)
 
 
 _STARTED: Final = {"started_at": "requested_at", "started_by": "requested_by"}
@@ -131,12 +139,8 @@ def _session(facts: SessionFacts) -> _Merged:
     )
 
 
-def _batch(
-    table: str, columns: Sequence[pa.Field], rows: Sequence[object], facts: SessionFacts, *, bodies: bool
-) -> pa.RecordBatch:
+def _columns(table: str, columns: Sequence[pa.Field], rows: Sequence[object], facts: SessionFacts, *, bodies: bool) -> Columns:
     fields = [*columns, *(session_columns.SESSION_BODIES.get(table, ()) if bodies else ())]
-    arrays = []
-    for field in fields:
-        values = [facts.id] * len(rows) if field.name == "session_id" else [getattr(row, field.name) for row in rows]
-        arrays.append(array_of(values, field.type))
-    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+    return [
+        [facts.id] * len(rows) if field.name == "session_id" else [getattr(row, field.name) for row in rows] for field in fields
+    ]

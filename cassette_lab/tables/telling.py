@@ -7,19 +7,19 @@ from types import TracebackType
 from typing import Self, TypeAlias
 
 from cassette_lab.progress import Bar
-from cassette_lab.tables.finding import Found
 
 Progress: TypeAlias = Callable[[int, int, str], object]
 
 
 class Telling:
-    """``progress`` is what ``load`` takes. A context manager."""
+    """``sizes`` are those of the files in bytes, ``progress`` is what ``load`` takes. A context manager."""
 
-    def __init__(self, found: Sequence[Found], *, progress: Progress | bool | None) -> None:
-        self._sizes = [_size_bytes(each) for each in found]
-        self._total = sum(self._sizes)
+    def __init__(self, sizes: Sequence[int], *, progress: Progress | bool | None) -> None:
+        self._sizes = sizes
+        self._total = sum(sizes)
         self._before = 0
         self._files = 0
+        self._open: dict[int, int] = {}
         self._progress = progress if callable(progress) else None
         self._bar: Bar | None = None
         if self._progress is None and progress is not False:
@@ -32,24 +32,18 @@ class Telling:
         if self._bar is not None:
             self._bar.__exit__(kind, error, trace)
 
-    def within(self, done_bytes: int, _total: int = 0) -> None:
-        """So many bytes of the file at hand are read."""
+    def within(self, number: int, done_bytes: int) -> None:
+        """So many bytes of this file are read; another process may be reading another one."""
         if self._bar is not None:
-            self._bar(self._before + min(done_bytes, self._sizes[self._files]), self._total)
+            self._open[number] = min(done_bytes, self._sizes[number])
+            self._bar(self._before + sum(self._open.values()), self._total)
 
-    def after(self, source: str) -> None:
-        """The file at hand is done."""
-        self._before += self._sizes[self._files]
+    def after(self, number: int, source: str) -> None:
+        """This file is done."""
+        self._open.pop(number, None)
+        self._before += self._sizes[number]
         self._files += 1
         if self._bar is not None:
-            self._bar(self._before, self._total)
+            self._bar(self._before + sum(self._open.values()), self._total)
         if self._progress is not None:
             self._progress(self._files, len(self._sizes), source)
-
-
-def _size_bytes(found: Found) -> int:
-    """0 where it is not known; the reader says why."""
-    try:
-        return 0 if found.kind is None else found.path.stat().st_size
-    except OSError:
-        return 0

@@ -1,0 +1,154 @@
+"""The second process of shared reading as the first one sees it: started once, kept for the next time, ended with this one.
+
+It is given functions of this package with their arguments (``helper_process``). Where it fails, is killed or hangs, it is
+ended and its tasks are not done; nothing else happens.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import pickle
+import selectors
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from cassette_lab.session.helper_process import DONE, TOLD, receive_message, send_message
+
+PATIENCE_S: Final = 60.0
+"""How long it may say nothing while it has a task."""
+
+
+class Helper:
+    """The process and the tasks it has, oldest first. Only whoever holds ``lock`` may use it."""
+
+    lock = threading.Lock()
+    _current: Helper | None = None
+
+    def __init__(self) -> None:
+        """Start the process; ``OSError`` where that is not possible."""
+        self.tasks: deque[int] = deque()
+        self._connection, process = _start()
+        self._connection.settimeout(PATIENCE_S)
+        self._heard_at = time.monotonic()
+        self.process: subprocess.Popen[bytes] | None = process
+
+    @classmethod
+    def is_ready(cls) -> bool:
+        """Whether there is a process already."""
+        current = cls._current
+        return current is not None and current.process is not None
+
+    @classmethod
+    def current(cls) -> Helper | None:
+        """The process, started if there is none; None where there cannot be one."""
+        if cls._current is not None and cls._current.tasks:  # left by an interrupt
+            cls._current.end()
+        if not cls.is_ready():
+            try:
+                cls._current = cls()
+            except OSError:
+                cls._current = None
+        return cls._current
+
+    @classmethod
+    def end_current(cls) -> None:
+        """End the process, if there is one."""
+        if cls._current is not None:
+            cls._current.end()
+            cls._current = None
+
+    @classmethod
+    def forget(cls) -> None:
+        """In a forked process: the helper belongs to the one that started it."""
+        cls.lock = threading.Lock()
+        if cls._current is not None:
+            cls._current._connection.close()  # noqa: SLF001 - its own class
+            if cls._current.process is not None:
+                cls._current.process.returncode = 0  # as far as this copy knows; it must not be waited for
+            cls._current = None
+
+    def give(self, number: int, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+        """Hand over a task: ``function(*arguments, tell)``. What comes of it is known by ``number``."""
+        if not self.tasks:
+            self._heard_at = time.monotonic()
+        self.tasks.append(number)
+        try:
+            send_message(self._connection, pickle.dumps((function, arguments)))
+        except OSError:
+            self.end()
+
+    def take(self, tell: Callable[..., object], wait_s: float) -> Iterator[tuple[int, Any]]:
+        """The tasks that are done, waiting so long for one message; what a task tells goes to ``tell``."""
+        while self.tasks and self._has_said_something(wait_s):
+            try:
+                message = receive_message(self._connection)
+            except OSError:
+                message = None
+            if message is None:
+                self.end()
+                return
+            kind, what = pickle.loads(message)  # noqa: S301 - from a process of ours
+            if kind == TOLD:
+                tell(*what)
+            else:
+                number = self.tasks.popleft()
+                if kind == DONE:
+                    yield number, what
+            wait_s = 0
+
+    def end(self) -> None:
+        """End the process and forget its tasks."""
+        self._connection.close()
+        self.tasks.clear()
+        process, self.process = self.process, None
+        if process is not None:
+            process.kill()  # it reads only: there is nothing that it must finish
+            process.wait()
+
+    def _has_said_something(self, wait_s: float) -> bool:
+        """Whether there is a message. One that has been silent for too long is ended."""
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._connection, selectors.EVENT_READ)
+            has_said = bool(selector.select(wait_s))
+        now = time.monotonic()
+        if has_said:
+            self._heard_at = now
+        elif now - self._heard_at > PATIENCE_S:
+            self.end()
+        return has_said
+
+
+def _start() -> tuple[socket.socket, subprocess.Popen[bytes]]:
+    if not sys.executable or os.name != "posix":
+        raise OSError("this Python cannot share work with a second process")
+    connection, other = socket.socketpair()
+    with other:
+        home = str(Path(__file__).parents[2])
+        command = [sys.executable, "-P", "-m", "cassette_lab.session.helper_process", str(other.fileno())]
+        try:
+            process = subprocess.Popen(  # noqa: S603 - our own module
+                command,
+                pass_fds=[other.fileno()],
+                env={**os.environ, "PYTHONPATH": os.pathsep.join([home, *filter(None, [os.environ.get("PYTHONPATH")])])},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,  # an interrupt from the keyboard is for the first process
+            )
+        except BaseException:
+            connection.close()
+            raise
+    return connection, process
+
+
+atexit.register(Helper.end_current)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=Helper.forget)

@@ -21,7 +21,8 @@ def serve_replay(call: Call) -> int:
     override = options.get("override")
     if override is not None and not Path(override).is_file():
         raise MissingFileError("there is no such override file", path=override)
-    scripts = load_session_scripts(call.operands[0], call.operands[1:], override)
+    unfinished = options.get("unfinished", "raise")
+    scripts = load_session_scripts(call.operands[0], call.operands[1:], override, unfinished=unfinished)
     model = ReplayModel(scripts, binding=options.get("binding", "first-call"), pace_ms=options.get("pace_ms", 0))
     server = make_server(model)
     with listen(options.get("host", LOOPBACK), options.get("port", 0)) as listening:
@@ -59,6 +60,13 @@ SERVE_REPLAY = Command(
             one_of("first-call", "content"),
         ),
         Option("--pace-ms", "pace_ms", "wait before each piece; default 0", "N", whole_number(86_400_000)),
+        Option(
+            "--unfinished",
+            "unfinished",
+            "a call without an end in its log: throw after what it said, hang, skip it, or raise: do not serve (default)",
+            "HOW",
+            one_of("raise", "throw", "hang", "skip"),
+        ),
         Option("--override", "override", "a document that replaces or patches the first session's calls", "FILE"),
     ),
 )

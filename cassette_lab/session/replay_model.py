@@ -16,7 +16,7 @@ from cassette_lab.jsonio import as_integer
 from cassette_lab.session.binding import BindingStrategy, ScriptBinding
 from cassette_lab.session.entries import HangEntry, ReplayEntry, SessionScript, ThrowEntry
 from cassette_lab.session.placeholders import resolve_entry
-from cassette_lab.session.scripts import load_session_scripts
+from cassette_lab.session.scripts import Unfinished, load_session_scripts
 
 
 class ReplayModel:
@@ -43,10 +43,12 @@ class ReplayModel:
         binding: BindingStrategy = "first-call",
         pace_ms: float = 0,
         version: int | None = None,
+        unfinished: Unfinished = "raise",
     ) -> Self:
         """A model that plays these logs. Raises what ``load_session_scripts`` raises, too, which says what the files are."""
         _checked_pace(pace_ms)
-        return cls(load_session_scripts(file, child_files, override_file, version=version), binding=binding, pace_ms=pace_ms)
+        scripts = load_session_scripts(file, child_files, override_file, version=version, unfinished=unfinished)
+        return cls(scripts, binding=binding, pace_ms=pace_ms)
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[StreamChunk, None]:
         """The recorded chunks of the next call of the request's session.

@@ -3,7 +3,7 @@
 Two functions say what was streamed in each call: ``derive_replay_script`` from the chunk events of formats 0 and 1,
 ``derive_stream_script`` from the streams that messages and attempts carry since format 2. The header's version chooses.
 A call that ended without its ``finish`` chunk was thrown, cancelled or cut off; no log says how it would end again, so
-that it needs an override (``overrides``).
+that it needs an override (``overrides``), or a rule for all of them (``Unfinished``).
 
 Source: session logs, Stream replay (derive, scripts).
 """
@@ -14,22 +14,44 @@ import functools
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 from cassette_lab.contracts import StreamChunk
-from cassette_lab.errors import FormatError, MissingFileError
+from cassette_lab.errors import ConfigError, FormatError, MissingFileError
 from cassette_lab.jsonio import number_text
+from cassette_lab.jsonio.text import show
 from cassette_lab.session.chunks import Chunk, RowError, read_stream
 from cassette_lab.session.collation import collation_key
-from cassette_lab.session.entries import CallChunks, Chunks, ChunksEntry, ReplayEntry, SessionScript, message_texts
+from cassette_lab.session.entries import (
+    CallChunks,
+    Chunks,
+    ChunksEntry,
+    HangEntry,
+    ReplayEntry,
+    SessionScript,
+    ThrowEntry,
+    message_texts,
+)
+from cassette_lab.session.finding import is_store
 from cassette_lab.session.fixtures import ScriptHeader, StoredRow, parse_session_header, stored_rows
 from cassette_lab.session.frames import is_zstd
 from cassette_lab.session.model import CHUNK_TYPE, ChunkRun, Event, SessionLog
+from cassette_lab.session.opening import open_session
 from cassette_lab.session.overrides import Override, read_override
+from cassette_lab.session.places import LogPlace, check_id, locate
 from cassette_lab.session.quick import DeltaRow
 
 ScriptRow: TypeAlias = StoredRow | Event
 """A row that calls are derived from: of a fixture, or as the reader gives it."""
+
+Unfinished: TypeAlias = Literal["raise", "throw", "hang", "skip"]
+"""What becomes of a call that the log has no end of.
+
+``"raise"``: it is an error, as the format's own replay has it. ``"throw"``: the call streams what was recorded and fails
+with the code ``STREAM_CLOSED``. ``"hang"``: it begins to answer and waits to be cancelled. ``"skip"``: it is left out, and
+the next call takes its place. Except with ``"raise"`` a log that a crash tore is read up to its last whole line, and the end
+of a step or a turn, or a retry, ends a call, too.
+"""
 
 
 def load_session_scripts(
@@ -38,48 +60,58 @@ def load_session_scripts(
     override_file: str | Path | None = None,
     *,
     version: int | None = None,
+    unfinished: Unfinished = "raise",
 ) -> list[SessionScript]:
     """The scripts of a primary session and of its children, in the order in which live sessions take them.
 
     The primary comes first and is taken whole, whatever it inherited; each child begins behind its inherited prefix. The
     children follow by creation, then by id as a person sorts (``a``, ``b``, ``C``). An override file that exists replaces
     or patches the primary's script; one that replaces it needs no primary log. Plain text of formats 0 and 1 is read
-    strictly, as a fixture; everything else by ``read_session``. ``version=0`` takes every file for a fixture of format 0.
+    strictly, as a fixture; everything else by ``open_session``, which also says how a log may be named. ``version=0`` takes
+    every file for a fixture of format 0. ``unfinished`` says what becomes of calls without an end.
 
-    Raises ``MissingFileError`` (code ``FIXTURE_MISSING`` or ``CHILD_MISSING``) and ``FormatError``, whose code says what
-    is wrong: those of ``parse_session_header``, ``parse_session_log``, ``derive_replay_script`` and ``read_override``.
+    Raises ``MissingFileError`` (code ``FIXTURE_MISSING`` or ``CHILD_MISSING``), ``ConfigError`` for an option that cannot be,
+    and ``FormatError``, whose code says what is wrong: those of ``parse_session_header``, ``parse_session_log``,
+    ``derive_replay_script`` and ``read_override``.
     """
-    primary = _Recorded(Path(file), version) if Path(file).exists() else None
-    entries = _primary_entries(Path(file), primary, override_file)
+    primary = _recorded(file, version, unfinished)
+    entries = _primary_entries(file, primary, override_file)
     header = ScriptHeader() if primary is None else primary.header
     first_message = None if primary is None else primary.first_message()
     children = []
-    for child_file in map(Path, child_files):
-        if not child_file.exists():
+    for child_file in child_files:
+        child = _recorded(child_file, version, unfinished)
+        if child is None:
             raise MissingFileError(
                 "there is no such child log; record the session again", code="CHILD_MISSING", path=child_file
             )
-        children.append(_Recorded(child_file, version).script())
+        children.append(child.script())
     children.sort(key=lambda script: (script.created_at, collation_key(script.recorded_id)))
     return [SessionScript(header.id, header.created_at, entries, primary=True, first_message=first_message), *children]
 
 
 def load_replay_script(
-    file: str | Path, override_file: str | Path | None = None, *, version: int | None = None
+    file: str | Path,
+    override_file: str | Path | None = None,
+    *,
+    version: int | None = None,
+    unfinished: Unfinished = "raise",
 ) -> Sequence[ReplayEntry]:
     """The calls of a primary session, with its override file if that exists. See ``load_session_scripts``."""
-    return _primary_entries(Path(file), _Recorded(Path(file), version) if Path(file).exists() else None, override_file)
+    return _primary_entries(file, _recorded(file, version, unfinished), override_file)
 
 
-def script_of_log(log: SessionLog, *, primary: bool = False) -> SessionScript:
+def script_of_log(log: SessionLog, *, primary: bool = False, unfinished: Unfinished = "raise") -> SessionScript:
     """The script of a session that the reader has read. Only a primary keeps its inherited prefix."""
     watch = _FirstMessage()
     rows = watch.through(log.rows if primary else log.own_rows())
-    entries = _derive(rows, log.header.version, log.path)
+    entries = _derive(rows, log.header.version, log.path, unfinished)
     return SessionScript(log.header.id, log.header.created_at or 0, entries, primary=primary, first_message=watch.texts)
 
 
-def derive_replay_script(rows: Iterable[ScriptRow], *, path: str | Path | None = None) -> list[ReplayEntry]:
+def derive_replay_script(
+    rows: Iterable[ScriptRow], *, path: str | Path | None = None, unfinished: Unfinished = "raise"
+) -> list[ReplayEntry]:
     """The calls of a session of format 0 or 1: one entry for each, in order.
 
     A call is the run of chunks up to its ``finish``. A summary that a local call made counts as one, at its place.
@@ -89,6 +121,7 @@ def derive_replay_script(rows: Iterable[ScriptRow], *, path: str | Path | None =
     entries: list[ReplayEntry] = []
     call = CallChunks()
     place = ""
+    closing = (_SUMMARY,) if unfinished == "raise" else _CLOSING
     last_turn: Any = call  # no turn of a log
     last_step: Any = call
     turn: Any
@@ -102,9 +135,10 @@ def derive_replay_script(rows: Iterable[ScriptRow], *, path: str | Path | None =
         else:
             kind, data = (row.get("type"), row.get("data")) if isinstance(row, dict) else (row.type, row.data)
             if kind != CHUNK_TYPE:
-                if kind == _SUMMARY:
-                    _refuse_open(call, place, path)
-                    entries.extend(_summary_call(data, path))
+                if kind in closing:
+                    entries += _left_open(call, place, path, unfinished)
+                    if kind == _SUMMARY:
+                        entries += _summary_call(data, path)
                 continue
             if not isinstance(data, dict):
                 raise _type_error("an assistant/chunk event has no data", path)
@@ -113,7 +147,7 @@ def derive_replay_script(rows: Iterable[ScriptRow], *, path: str | Path | None =
             last_turn, last_step = turn, step
             here = f"{_key(turn)}/{_key(step)}"
             if here != place:
-                _refuse_open(call, place, path)
+                entries += _left_open(call, place, path, unfinished)
                 place = here
         if is_delta:
             call.add_delta(chunk)
@@ -121,11 +155,12 @@ def derive_replay_script(rows: Iterable[ScriptRow], *, path: str | Path | None =
             raise _type_error("an assistant/chunk event has no chunk", path)
         elif call.add(chunk):
             entries.append(ChunksEntry(call.close()))
-    _refuse_open(call, place, path)
-    return entries
+    return entries + _left_open(call, place, path, unfinished)
 
 
-def derive_stream_script(rows: Iterable[ScriptRow], *, path: str | Path | None = None) -> list[ReplayEntry]:
+def derive_stream_script(
+    rows: Iterable[ScriptRow], *, path: str | Path | None = None, unfinished: Unfinished = "raise"
+) -> list[ReplayEntry]:
     """The calls of a session of format 2 or later: one entry for each message and attempt with chunks, in order.
 
     Raises ``FormatError`` as ``derive_replay_script`` does, and with the code ``MALFORMED_ROW`` for a broken stream.
@@ -146,18 +181,19 @@ def derive_stream_script(rows: Iterable[ScriptRow], *, path: str | Path | None =
                 raise FormatError(str(error), code="MALFORMED_ROW", path=path, field=error.field) from None
             pieces = [item.chunk if isinstance(item, Chunk) else item for item in items]
             last = pieces[-1] if pieces else None
-            if not isinstance(last, dict) or last.get("type") != _FINISH:
-                _refuse_open(pieces, f"{_key(data.get('turn', _UNDEFINED))}/{_key(data.get('step', _UNDEFINED))}", path)
-                continue
-            entries.append(ChunksEntry(Chunks(pieces)))
+            if isinstance(last, dict) and last.get("type") == _FINISH:
+                entries.append(ChunksEntry(Chunks(pieces)))
+            elif pieces:
+                place = f"{_key(data.get('turn', _UNDEFINED))}/{_key(data.get('step', _UNDEFINED))}"
+                entries += _unfinished(Chunks(pieces), place, path, unfinished)
     return entries
 
 
 _SUMMARY: Final = "compaction/summary"
+_CLOSING: Final = (_SUMMARY, "llm/retry", "step/end", "turn/end")
 _SETTLEMENTS: Final = ("assistant/message", "assistant/attempt")
 _FINISH: Final = "finish"
 _UNDEFINED: Final = object()
-_SQLITE: Final = b"SQLite format 3\0"
 
 
 class _FirstMessage:
@@ -182,37 +218,34 @@ class _FirstMessage:
 class _Recorded:
     """One file of a recording: a fixture, or a log that the reader reads."""
 
-    def __init__(self, path: Path, version: int | None) -> None:
-        self.path = path
-        try:
-            with path.open("rb") as file:
-                start = file.read(len(_SQLITE))
-                self.is_store = start == _SQLITE
-                self.data = start if self.is_store else start + file.read()
-        except OSError as error:
-            raise FormatError(f"the log cannot be read ({error.strerror})", path=path) from error
-        self.by_reader = version is None and not self._is_fixture()
+    def __init__(self, place: LogPlace, version: int | None, unfinished: Unfinished) -> None:
+        self.path, self._session_id = place
+        self._unfinished = unfinished
+        self.data = b""
+        is_database = version is None and is_store(self.path)
+        if not is_database:
+            try:
+                self.data = self.path.read_bytes()
+            except OSError as error:
+                raise FormatError(f"the log cannot be read ({error.strerror})", path=self.path) from error
+        self.by_reader = version is None and (unfinished != "raise" or is_database or not self._is_fixture())
 
     def _is_fixture(self) -> bool:
-        if self.is_store or is_zstd(self.data):
+        if is_zstd(self.data):
             return False
         try:
-            return parse_session_header(self.data, path=self.path).version < 2
+            header = parse_session_header(self.data, path=self.path)
         except FormatError:  # told when the header is asked for
             return True
+        check_id(header.id, self._session_id, self.path)
+        return header.version < 2
 
     @functools.cached_property
     def log(self) -> SessionLog | None:
         """The log as the reader reads it; None for a fixture."""
         if not self.by_reader:
             return None
-        if self.is_store:
-            from cassette_lab.session.sqlite import read_sqlite
-
-            return read_sqlite(self.path)
-        from cassette_lab.session.reader import read_session
-
-        return read_session(self.data, path=str(self.path))
+        return open_session(self.data or self.path, self._session_id, path=str(self.path))
 
     @functools.cached_property
     def header(self) -> ScriptHeader:
@@ -224,17 +257,17 @@ class _Recorded:
     def calls(self) -> list[ReplayEntry]:
         """All calls, also inherited ones."""
         if self.log is not None:
-            return _derive(iter(self.log.rows), self.log.header.version, self.path)
-        return _derive(stored_rows(self.data, path=self.path), 0, self.path)
+            return _derive(iter(self.log.rows), self.log.header.version, self.path, self._unfinished)
+        return _derive(stored_rows(self.data, path=self.path), 0, self.path, self._unfinished)
 
     def script(self) -> SessionScript:
         """The script of the session's own part."""
         if self.log is not None:
-            return script_of_log(self.log)
+            return script_of_log(self.log, unfinished=self._unfinished)
         header = self.header
         watch = _FirstMessage()
         rows = watch.through(_behind(stored_rows(self.data, path=self.path), header.seed_length))
-        entries = _derive(rows, 0, self.path)
+        entries = _derive(rows, 0, self.path, self._unfinished)
         return SessionScript(header.id, header.created_at, entries, primary=False, first_message=watch.texts)
 
     def first_message(self) -> tuple[str, ...] | None:
@@ -250,7 +283,15 @@ class _Recorded:
         return watch.texts
 
 
-def _primary_entries(file: Path, recorded: _Recorded | None, override_file: str | Path | None) -> Sequence[ReplayEntry]:
+def _recorded(file: str | Path, version: int | None, unfinished: Unfinished) -> _Recorded | None:
+    """A file of a recording; None where there is none."""
+    if unfinished not in get_args(Unfinished):
+        raise ConfigError(f"unfinished is one of {', '.join(get_args(Unfinished))}, not {show(repr(unfinished))}")
+    place = locate(file)
+    return _Recorded(place, version, unfinished) if place.path.exists() else None
+
+
+def _primary_entries(file: str | Path, recorded: _Recorded | None, override_file: str | Path | None) -> Sequence[ReplayEntry]:
     override = Override()
     if override_file is not None and Path(override_file).exists():
         override = read_override(override_file)
@@ -261,10 +302,10 @@ def _primary_entries(file: Path, recorded: _Recorded | None, override_file: str 
     return override.patched(recorded.calls())
 
 
-def _derive(rows: Iterator[ScriptRow], version: int, path: str | Path | None) -> list[ReplayEntry]:
+def _derive(rows: Iterator[ScriptRow], version: int, path: str | Path | None, unfinished: Unfinished) -> list[ReplayEntry]:
     derive = derive_replay_script if version < 2 else derive_stream_script
     try:
-        return derive(rows, path=path)
+        return derive(rows, path=path, unfinished=unfinished)
     except FormatError:
         for _ in rows:  # a row that cannot be read is told before a call that has no end
             pass
@@ -289,14 +330,21 @@ def _behind(rows: Iterable[StoredRow], start: float) -> Iterator[ScriptRow]:
     yield from rows
 
 
-def _refuse_open(call: CallChunks | list[Any], place: str, path: str | Path | None) -> None:
-    if call:
+def _left_open(call: CallChunks, place: str, path: str | Path | None, unfinished: Unfinished) -> list[ReplayEntry]:
+    return _unfinished(call.close(), place, path, unfinished) if call else []
+
+
+def _unfinished(chunks: Chunks, place: str, path: str | Path | None, unfinished: Unfinished) -> list[ReplayEntry]:
+    if unfinished == "raise":
         raise FormatError(
             f"the model call in turn/step {place} ended without a finish chunk: its stream was thrown, cancelled or cut off; "
-            "say in an override file how it ends",
+            "say in an override file how it ends, or of all such calls by the option unfinished (throw, hang or skip)",
             code="MISSING_FINISH",
             path=path,
         )
+    if unfinished == "throw":
+        return [ThrowEntry(chunks, "the recorded stream ended here, without a finish", "STREAM_CLOSED")]
+    return [HangEntry()] if unfinished == "hang" else []
 
 
 def _summary_call(data: Any, path: str | Path | None) -> list[ReplayEntry]:

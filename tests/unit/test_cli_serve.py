@@ -54,6 +54,17 @@ def test_an_agent_in_another_process_is_answered_until_ctrl_c(tmp_path: Path) ->
         assert stopped(process) == (0, "stopped\n", "")
 
 
+def test_calls_without_an_end_are_served_as_one_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(log(tmp_path / "s" / "session.jsonl", *call("cut", finished=False)).parent)
+    assert main(["serve-replay", path]) == 1
+    assert "ended without a finish chunk" in capsys.readouterr().err
+    with served("--unfinished", "throw", path) as (process, client, what):
+        assert what == "1 recorded session with 1 call"
+        reply = client.chat(session="x")
+        assert (reply.status, reply.json["error"]["code"]) == (502, "STREAM_CLOSED")
+        assert stopped(process) == (0, "stopped\n", "")
+
+
 def test_at_the_end_it_says_what_was_not_asked_for(tmp_path: Path) -> None:
     override = tmp_path / "override.json"
     override.write_text(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cassette_lab.errors import FormatError, MissingFileError
+from cassette_lab.errors import ConfigError, FormatError, MissingFileError
 from cassette_lab.session.collation import collation_key
 from cassette_lab.session.entries import CallChunks, Chunks
 from cassette_lab.session.fixtures import ScriptHeader, parse_session_header, parse_session_log, stored_rows
@@ -22,6 +22,7 @@ from cassette_lab.session.scripts import (
 )
 from tests.unit.replay_samples import FINISH, answer, asked, call, log, settled, words
 from tests.unit.session_samples import event, frames, header, packed, text, write
+from tests.unit.test_session_sqlite import make_store, row
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "golden" / "session"
 
@@ -206,8 +207,8 @@ class TestLoading:
         assert isinstance(missing.value, MissingFileError)
         assert missing.value.code == "CHILD_MISSING"
         assert words(load_replay_script(root, tmp_path / "no-override.json")) == []
-        with pytest.raises(FormatError, match="cannot be read"):
-            load_session_scripts(tmp_path)
+        with pytest.raises(FormatError, match="no session log in this folder"):
+            load_session_scripts(write(tmp_path / "empty" / "x.txt", b"").parent)
 
     def test_a_replacement_needs_no_readable_log(self, tmp_path: Path) -> None:
         override = write(tmp_path / "o.json", b'[{"kind":"hang"}]')
@@ -253,6 +254,62 @@ class TestLoading:
         assert (words(primary.entries), primary.first_message) == (["inherited", "own"], ("parent's",))
         assert (words(child.entries), child.first_message) == (["own"], ("own task",))
         assert script_of_log(read_session(file), primary=True).to_json() == primary.to_json()
+
+
+class TestUnfinishedCalls:
+    def test_format_0_by_every_rule(self, tmp_path: Path) -> None:
+        retry = {"type": "llm/retry", "data": {"turn": 1, "step": 1}}
+        file = log(tmp_path / "s.jsonl", *call("cut", finished=False), retry, *call("done"), *call("last", 2, finished=False))
+        with pytest.raises(FormatError, match=r"turn/step 2/1 .* option unfinished \(throw, hang or skip\)") as error:
+            load_session_scripts(file)  # it takes the retry for the same call
+        assert code_of(error) == "MISSING_FINISH"
+        assert words(load_replay_script(file, unfinished="skip")) == ["done"]
+        assert [entry.kind for entry in load_replay_script(file, unfinished="hang")] == ["hang", "chunks", "hang"]
+        cut, done, last = load_replay_script(file, unfinished="throw")
+        assert words([cut, done, last]) == ["cut", "done", "last"]
+        assert last.to_json() == {
+            "kind": "throw",
+            "chunks": answer("last")[:-1],
+            "message": "the recorded stream ended here, without a finish",
+            "code": "STREAM_CLOSED",
+        }
+        patch = write(tmp_path / "o.json", b'{"patches":[{"at":0,"entry":{"kind":"hang"}}]}')
+        assert [entry.kind for entry in load_replay_script(file, patch, unfinished="throw")] == ["hang", "chunks", "throw"]
+
+    def test_later_formats(self, tmp_path: Path) -> None:
+        rows = [settled(0, "cut", "assistant/attempt", finished=False), settled(1, "done")]
+        path = write(tmp_path / "session.v4.jsonl", text(header(4), *rows))
+        kinds = {
+            rule: [entry.kind for entry in load_replay_script(path, unfinished=rule)] for rule in ("throw", "hang", "skip")
+        }
+        assert kinds == {"throw": ["throw", "chunks"], "hang": ["hang", "chunks"], "skip": ["chunks"]}
+        assert words(script_of_log(read_session(path), unfinished="throw").entries) == ["cut", "done"]
+
+    def test_a_torn_log_is_kept_up_to_its_last_whole_line(self, tmp_path: Path) -> None:
+        path = write(tmp_path / "s.jsonl", text(header(), *call("done"), *call("cut", 2, finished=False)) + b'{"type":')
+        with pytest.raises(FormatError) as error:
+            load_session_scripts(path, [path])
+        assert code_of(error) == "BAD_JSON_LINE"
+        primary, child = load_session_scripts(path, [path], unfinished="throw")
+        assert words(primary.entries) == words(child.entries) == ["done", "cut"]
+
+    def test_another_word_is_refused(self, tmp_path: Path) -> None:
+        rule: Any = "ignore"
+        with pytest.raises(ConfigError, match="one of raise, throw, hang, skip"):
+            load_session_scripts(log(tmp_path / "s.jsonl"), unfinished=rule)
+
+
+def test_logs_are_named_as_everywhere(tmp_path: Path) -> None:
+    first = event(0, "assistant/chunk", {"turn": 1, "step": 1, "chunk": FINISH})
+    second = ("two", 0, "assistant/chunk", 1, '{"turn":1,"step":1,"chunk":{"type":"finish"}}', None, None, None)
+    store = make_store(tmp_path / "store.db", 17, [row(0, "turn/start", {}), second])
+    folder = log(tmp_path / "--app--" / "s1" / "session.jsonl", first, id="s1").parent
+    scripts = load_session_scripts(folder, [f"{store}#two", f"{folder}#s1"])
+    assert [(script.recorded_id, len(script.entries)) for script in scripts] == [("s1", 1), ("two", 1), ("s1", 1)]
+    with pytest.raises(FormatError, match="2 sessions: one, two; choose one"):
+        load_session_scripts(store)
+    with pytest.raises(FormatError, match="holds the session s1, not s2"):
+        load_session_scripts(f"{folder}#s2")
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the shared golden data is not beside this project (../shared/golden/session)")

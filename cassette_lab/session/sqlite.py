@@ -70,6 +70,8 @@ class SqliteStore:
             if not is_sqlite(start):
                 self._refuse("this is no SQLite database")
             self._is_wal = start[18:20] == b"\2\2"
+            if self._size_bytes % _page_bytes(start):  # SQLite would take what is missing for zeros, and rows for none
+                self._refuse(f"the database was cut short, it ends within a page ({self._size_bytes:,} bytes); copy it again")
         finally:
             file.close()
         self._connection = self._open(Path(path).absolute())
@@ -184,12 +186,12 @@ class SqliteStore:
         ways = ["mode=ro"] if wal.exists() or not self._is_wal else [_NOBODY_WRITES]
         if not _has_content(wal):
             ways.append(_NOBODY_WRITES)
-        problem: Exception | None = None
+        problem: str | None = None
         for options in ways:
             try:
                 connection = _connect(path, options)
-            except sqlite3.Error as error:
-                problem = error
+            except (sqlite3.Error, UnicodeDecodeError) as error:
+                problem = _said(error)
                 continue
             self._unchanged = _facts(path) if options == _NOBODY_WRITES else None
             return connection
@@ -226,8 +228,8 @@ class SqliteStore:
             cursor = self._connection.execute(query, values)
             while batch := cursor.fetchmany(_BATCH_ROWS):
                 yield from batch
-        except sqlite3.Error as error:
-            self._refuse(f"the database cannot be read ({error})")
+        except (sqlite3.Error, UnicodeDecodeError) as error:
+            self._refuse(f"the database cannot be read ({_said(error)})")
 
     def _text(self, value: Any) -> str:
         if not isinstance(value, bytes):
@@ -241,6 +243,12 @@ class SqliteStore:
 def is_sqlite(start: bytes) -> bool:
     """Whether a file that begins so is a SQLite database."""
     return start.startswith(MAGIC)
+
+
+def _page_bytes(start: bytes) -> int:
+    """The size of a page of the database that begins so; the smallest one where it says none that can be."""
+    size = int.from_bytes(start[16:18], "big")
+    return {0: 512, 1: 1 << 16}.get(size, size)
 
 
 def read_sqlite(path: str | Path, session_id: str | None = None) -> SessionLog:
@@ -302,6 +310,11 @@ def _connect(path: Path, options: str) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def _said(error: Exception) -> str:
+    """What SQLite says. Where it names something that is no UTF-8, Python has only the bytes of the sentence."""
+    return decode_utf8(error.object) if isinstance(error, UnicodeDecodeError) else str(error)
 
 
 def _named(session_id: str) -> str:

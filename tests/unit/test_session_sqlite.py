@@ -154,6 +154,22 @@ def test_what_is_no_database_or_a_broken_one_is_our_error(tmp_path: Path) -> Non
             read_sqlite(path)
 
 
+def test_a_store_that_was_cut_anywhere_is_refused_never_read_in_part(tmp_path: Path) -> None:
+    path = make_store(tmp_path / "a.db", 17, [row(0, "turn/start", {}), row(1, "turn/end", {})])
+    data = path.read_bytes()
+    for cut in (*range(8_193, len(data), 501), 4_096, 8_192):
+        path.write_bytes(data[:cut])
+        with pytest.raises(FormatError, match=r"cut short|malformed"):
+            read_sqlite(path)
+
+
+def test_a_name_in_a_broken_schema_that_is_no_utf8_is_our_error(tmp_path: Path) -> None:
+    path = make_store(tmp_path / "a.db", 17, [row(0, "turn/start", {})])
+    path.write_bytes(path.read_bytes().replace(b"sessionssessions", b"sessio\xc7ssessions"))
+    with pytest.raises(FormatError, match="malformed database schema"):
+        read_sqlite(path)
+
+
 @given(st.lists(st.integers(0, 2**53 - 1), max_size=20))
 @settings(max_examples=80)
 def test_cited_seqs_round_trip_in_their_only_spelling(seqs: list[int]) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from cassette_lab.errors import FormatError
 from cassette_lab.jsonio import CanonicalError, JsonObject, as_integer, canonical
 from cassette_lab.jsonio.text import arrow_text
 from cassette_lab.session.chunks import ROW_OF_KIND, pack_row
@@ -19,14 +20,26 @@ from cassette_lab.tables.columns import array_of
 from cassette_lab.tables.schemas import table_schema
 
 
-def events(logs: Iterable[tuple[str, Path]], *, expand: bool = False, bodies: bool = False) -> pa.Table:
+def events(
+    logs: Iterable[tuple[str, Path]], loaded: Mapping[str, int], *, expand: bool = False, bodies: bool = False
+) -> pa.Table:
     """One row per stored row of these logs (each a ``source`` and its file), read again.
 
+    ``loaded`` says how many sessions each source gave when it was loaded: one of a store that was refused then is left out.
     ``expand`` gives one row per event instead, ``bodies`` the data of each as canonical JSON. Raises ``FormatError`` for a
     log that can no longer be read.
     """
     schema = table_schema("events", bodies=bodies)
-    batches = [_batch(source, read(), schema, expand=expand) for source, path in logs for read in each_log(path)]
+    batches: list[pa.RecordBatch] = []
+    for source, path in logs:
+        before, refused = len(batches), None
+        for read in each_log(path):
+            try:
+                batches.append(_batch(source, read(), schema, expand=expand))
+            except FormatError as error:
+                refused = refused or error
+        if refused is not None and len(batches) - before < loaded.get(source, 0):
+            raise refused
     return pa.Table.from_batches(batches, schema).unify_dictionaries()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
@@ -88,7 +89,8 @@ class Lab:
 
     def build_events(self, *, expand: bool = False) -> pa.Table:
         """``events`` made anew; with ``expand`` one row per event, deltas one by one."""
-        return events(self._logs, expand=expand, bodies=self._bodies)
+        loaded = Counter(self.sessions["source"].to_pylist())
+        return events(self._logs, loaded, expand=expand, bodies=self._bodies)
 
     def tree(self) -> SqlResult:
         """The forest of the sessions: parents before children, own counts, and totals that include subagents, once."""

@@ -111,42 +111,46 @@ def pack_stream_item(run: ChunkRun) -> JsonObject:
 
 
 class RunFolder:
-    """Folds deltas that follow each other into a run, as long as they are alike in kind, turn, step, index, id and name.
+    """Deltas that follow each other and are alike in kind, turn, step, index, id and name, being folded into a run.
 
-    ``add`` takes an ``assistant/chunk`` row and says whether it belongs to the open run (or opens one); a row that says
-    anything that a run cannot hold is not taken. ``close`` gives the open run.
+    ``open`` begins a run: its members then go into ``texts`` and ``times``, together, as long as there is room ``left``.
     """
 
-    __slots__ = ("_gaps", "_key", "_last_time", "_seq0", "_texts", "_time0")
+    __slots__ = ("_seq0", "key", "texts", "times")
 
     def __init__(self) -> None:
-        self._key: tuple[Any, ...] | None = None
-        self._seq0 = self._time0 = self._last_time = 0
-        self._gaps: array[int] = array("q")
-        self._texts: list[str] = []
+        self.key: tuple[Any, ...] | None = None
+        """What the members of the open run have in common; None without one."""
+        self._seq0 = 0
+        self.texts: list[str] = []
+        self.times: list[int] = []
 
     @property
-    def key(self) -> tuple[Any, ...] | None:
-        """What the members of the open run have in common; None without one."""
-        return self._key
+    def left(self) -> int:
+        """How many more members may come, so that no run grows without end."""
+        return _MOST_MEMBERS - len(self.texts)
+
+    def open(self, key: tuple[Any, ...], seq0: int) -> None:
+        """Begin a run, after ``close``."""
+        self.key, self._seq0, self.texts, self.times = key, seq0, [], []
 
     def add(self, key: tuple[Any, ...], text: str, seq: int, time: int) -> None:
         """One more member of the open run, which has this key, or the first one of a new run (after ``close``)."""
-        if self._key is None:
-            self._key, self._seq0, self._time0 = key, seq, time
-        else:
-            self._gaps.append(time - self._last_time)
-        self._last_time = time
-        self._texts.append(text)
+        if self.key is None:
+            self.open(key, seq)
+        self.texts.append(text)
+        self.times.append(time)
 
-    def close(self, *, packed: bool = False) -> ChunkRun | None:
+    def close(self) -> ChunkRun | None:
         """The open run, which is then no longer open."""
-        if self._key is None:
+        if self.key is None:
             return None
-        kind, turn, step, index, call_id, name = self._key
-        run = ChunkRun(kind, turn, step, index, self._seq0, self._time0, self._gaps, self._texts, call_id, name, packed=packed)
-        self._key, self._gaps, self._texts = None, array("q"), []
+        run = _folded(self.key, self._seq0, self.times, self.texts)
+        self.key = None
         return run
+
+
+_MOST_MEMBERS: Final = 1 << 16
 
 
 def delta_key(data: Any) -> tuple[tuple[Any, ...], str] | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
+from operator import itemgetter
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +23,8 @@ LINE_LIMIT_BYTES: Final = 1 << 28
 _SMALLEST_BOMB_BYTES: Final = 1 << 28
 _MOST_EXPANSION: Final = 2_000
 """Logs compress 5- to 50-fold."""
+_FIRST_BYTE: Final = itemgetter(0)
+_OPENING: Final = set(b"{")
 _MOST_BLANK_LINES: Final = 1 << 20
 _MOST_TRIES: Final = 1 << 10
 _MOST_TRIED_BLOCKS: Final = 1 << 12
@@ -129,6 +132,8 @@ class LogLines:
         self.broken: FrameError | None = None
         self._torn_line_bytes = 0
         self._blank_lines = 0
+        self._batches = self._read()
+        self._given_back: list[bytes] = []
 
     @property
     def physical(self) -> Physical:
@@ -144,29 +149,62 @@ class LogLines:
         return self._at
 
     def __iter__(self) -> Iterator[bytes]:
+        for batch in self.batches():
+            self._step(-len(batch), batch)
+            for line in batch:
+                self.number += 1
+                self.end += len(line) + 1
+                yield line
+
+    def batches(self) -> Iterator[list[bytes]]:
+        """The lines some at a time; the last one of a batch is then the last line given. ``give_back`` what is not used."""
+        while batch := self._given_back or next(self._batches, []):
+            if self._given_back:
+                self._given_back = []
+                self._step(len(batch), batch)
+            yield batch
+
+    def give_back(self, lines: list[bytes]) -> None:
+        """The last lines of the batch that was given last: they are the next ones again."""
+        self._given_back = lines
+        self._step(-len(lines), lines)
+
+    def _step(self, count: int, lines: list[bytes]) -> None:
+        self.number += count
+        self.end += (sum(map(len, lines)) + len(lines)) * (1 if count > 0 else -1)
+
+    def _read(self) -> Iterator[list[bytes]]:
         carried: list[bytes] = []
         carried_bytes = 0
         for block in self._blocks():
-            *whole, rest = block.split(b"\n")
-            for part in whole:
+            batch = block.split(b"\n")
+            rest = batch.pop()
+            if batch:
                 if carried:
-                    carried.append(part)
-                    part = b"".join(carried)  # noqa: PLW2901 - the line of which this part is the end
+                    batch[0] = b"".join([*carried, batch[0]])
                     carried, carried_bytes = [], 0
-                self.number += 1
-                self.end += len(part) + 1
-                if part[:1] == b"{" or not self._is_blank(part):
-                    yield part
+                yield from self._not_blank(batch)
             if rest:
                 carried.append(rest)
                 carried_bytes += len(rest)
-                if carried_bytes > LINE_LIMIT_BYTES:
-                    raise FormatError(
-                        f"the line is longer than {LINE_LIMIT_BYTES >> 20} MiB; no session log has such a line",
-                        path=self._file.path,
-                        line=self.number + 1,
-                    )
             self._torn_line_bytes = carried_bytes
+            if carried_bytes > LINE_LIMIT_BYTES:
+                raise FormatError(
+                    f"the line is longer than {LINE_LIMIT_BYTES >> 20} MiB; no session log has such a line",
+                    path=self._file.path,
+                    line=self.number + 1,
+                )
+
+    def _not_blank(self, batch: list[bytes]) -> Iterator[list[bytes]]:
+        """The lines that are not blank: all at once if each of them surely is none, else one by one."""
+        if b"" not in batch and set(map(_FIRST_BYTE, batch)) == _OPENING:
+            self._step(len(batch), batch)
+            yield batch
+            return
+        for line in batch:
+            self._step(1, [line])
+            if line[:1] == b"{" or not self._is_blank(line):
+                yield [line]
 
     def _is_blank(self, line: bytes) -> bool:
         if not is_blank(decode_utf8(line)):

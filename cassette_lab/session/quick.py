@@ -1,4 +1,4 @@
-"""The commonest lines of a log, a delta in a row of its own or a packed run, decoded without what JSON would make of them.
+"""The commonest rows of a log, a delta in a row of its own or a packed run, decoded without what JSON would make of them.
 
 Only what the exact way accepts is accepted, and in the same meaning: exactly the members of such a row, whole numbers spelled
 as such, no lone surrogates. Everything else is left to the exact way. Formats 0 and 1.
@@ -20,100 +20,120 @@ PACKED_STARTS: Final = tuple(b'{"type":"%s",' % kind.encode() for kind in KIND_O
 """How such lines are written. Only a hint: one that starts otherwise, or is another chunk, is read the exact way."""
 
 _MOST: Final = 2**53 - 1
-_Integer: TypeAlias = Annotated[int, msgspec.Meta(ge=-_MOST, le=_MOST)]
+Integer: TypeAlias = Annotated[int, msgspec.Meta(ge=-_MOST, le=_MOST)]
+"""A whole number, spelled as such, that every reader of JSON keeps."""
 
 
-class _Text(msgspec.Struct, tag="text-delta", forbid_unknown_fields=True, gc=False):
+class TextDelta(msgspec.Struct, tag="text-delta", forbid_unknown_fields=True, gc=False):
+    """A piece of text."""
+
     kind: ClassVar[DeltaKind] = "text-delta"
     call_id: ClassVar[None] = None
     name: ClassVar[None] = None
-    index: _Integer
+    index: Integer
     text: str
 
 
-class _Reasoning(msgspec.Struct, tag="reasoning-delta", forbid_unknown_fields=True, gc=False):
+class ReasoningDelta(msgspec.Struct, tag="reasoning-delta", forbid_unknown_fields=True, gc=False):
+    """A piece of reasoning."""
+
     kind: ClassVar[DeltaKind] = "reasoning-delta"
     call_id: ClassVar[None] = None
     name: ClassVar[None] = None
-    index: _Integer
+    index: Integer
     text: str
 
 
-class _ToolCall(msgspec.Struct, tag="tool-call-delta", forbid_unknown_fields=True, gc=False):
+class ToolCallDelta(msgspec.Struct, tag="tool-call-delta", forbid_unknown_fields=True, gc=False):
+    """A piece of a tool call's arguments."""
+
     kind: ClassVar[DeltaKind] = "tool-call-delta"
-    index: _Integer
+    index: Integer
     call_id: str = msgspec.field(name="id")
     text: str = msgspec.field(name="argumentsDelta")
     name: str = None  # type: ignore[assignment] # absent, which JSON null is not
 
 
 class _Data(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    turn: _Integer
-    step: _Integer
-    chunk: _Text | _Reasoning | _ToolCall
+    turn: Integer
+    step: Integer
+    chunk: TextDelta | ReasoningDelta | ToolCallDelta
 
 
 class DeltaRow(msgspec.Struct, tag="assistant/chunk", forbid_unknown_fields=True, gc=False):
     """A row that is one delta. Its chunk has a ``kind``, an ``index``, a ``text``, a ``call_id`` and a ``name`` (or None)."""
 
-    seq: _Integer
-    time: _Integer
+    seq: Integer
+    time: Integer
     data: _Data
 
 
 class _TextRun(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     call_id: ClassVar[None] = None
     name: ClassVar[None] = None
-    turn: _Integer
-    step: _Integer
-    index: _Integer
+    turn: Integer
+    step: Integer
+    index: Integer
     dt: list[int]
     texts: list[str]
 
 
 class _ToolCallRun(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    turn: _Integer
-    step: _Integer
-    index: _Integer
+    turn: Integer
+    step: Integer
+    index: Integer
     dt: list[int]
     call_id: str = msgspec.field(name="id")
     texts: list[str] = msgspec.field(name="args")
     name: str = None  # type: ignore[assignment] # absent, which JSON null is not
 
 
-class _TextChunks(msgspec.Struct, tag="text-chunks", forbid_unknown_fields=True, gc=False):
+class TextChunks(msgspec.Struct, tag="text-chunks", forbid_unknown_fields=True, gc=False):
+    """A packed row of text."""
+
     kind: ClassVar[DeltaKind] = "text-delta"
-    seq0: _Integer
-    time0: _Integer
+    seq0: Integer
+    time0: Integer
     data: _TextRun
 
 
-class _ReasoningChunks(msgspec.Struct, tag="reasoning-chunks", forbid_unknown_fields=True, gc=False):
+class ReasoningChunks(msgspec.Struct, tag="reasoning-chunks", forbid_unknown_fields=True, gc=False):
+    """A packed row of reasoning."""
+
     kind: ClassVar[DeltaKind] = "reasoning-delta"
-    seq0: _Integer
-    time0: _Integer
+    seq0: Integer
+    time0: Integer
     data: _TextRun
 
 
-class _ToolCallChunks(msgspec.Struct, tag="tool-call-chunks", forbid_unknown_fields=True, gc=False):
+class ToolCallChunks(msgspec.Struct, tag="tool-call-chunks", forbid_unknown_fields=True, gc=False):
+    """A packed row of a tool call's arguments."""
+
     kind: ClassVar[DeltaKind] = "tool-call-delta"
-    seq0: _Integer
-    time0: _Integer
+    seq0: Integer
+    time0: Integer
     data: _ToolCallRun
 
 
-NotQuick: Final = msgspec.MsgspecError
-"""What decoding any other line raises."""
+DELTAS: Final = (TextDelta, ReasoningDelta, ToolCallDelta)
+PackedRow: TypeAlias = TextChunks | ReasoningChunks | ToolCallChunks
+NotQuick: Final = (msgspec.MsgspecError, RecursionError)
+"""What decoding any other line raises; the latter where it is nested deeply."""
 decode_delta: Final = msgspec.json.Decoder(DeltaRow).decode
-_decode_packed: Final = msgspec.json.Decoder(_TextChunks | _ReasoningChunks | _ToolCallChunks).decode
+decode_row: Final = msgspec.json.Decoder(DeltaRow | PackedRow).decode
+_decode_packed: Final = msgspec.json.Decoder(PackedRow).decode
 
 
 def packed_run(line: bytes) -> ChunkRun | None:
     """The run of a packed row; None for any other line, or a row that the exact way has to look at."""
     try:
-        row = _decode_packed(line)
+        return run_of(_decode_packed(line))
     except NotQuick:
         return None
+
+
+def run_of(row: PackedRow) -> ChunkRun | None:
+    """The run that a packed row holds; None for a row that the exact way has to look at."""
     data = row.data
     dt, texts, time0 = data.dt, data.texts, row.time0
     if row.seq0 < 0 or len(dt) != len(texts) - 1:

@@ -50,20 +50,21 @@ class SessionReader:
     After the last batch ``log`` gives everything else that ``SessionLog`` says, and ``kept_end`` the offset in the decoded
     text behind the last row that was kept. A damaged log raises there, in the end: what came before it must then be thrown
     away.
+
+    ``skim`` keeps only what tables without bodies need: the rows are the same, their texts and ``data`` are not whole.
     """
 
-    def __init__(self, source: str | Path | bytes, *, path: str | None = None) -> None:
+    def __init__(self, source: str | Path | bytes, *, path: str | None = None, skim: bool = False) -> None:
         self._file = LogFile(source, path)
         self.path = self._file.path
         self.problems: list[Problem] = []
         try:
             self._lines = LogLines(self._file)
-            self._rest = iter(self._lines)
             self.header = self._read_header()
         except BaseException:
             self._file.close()
             raise
-        self.rows = Rows(self.header.version)
+        self.rows = Rows(self.header.version, skim=skim)
         self.kept_end = self._lines.end
 
     def __enter__(self) -> Self:
@@ -86,8 +87,16 @@ class SessionReader:
         """The rows in order, some at a time. Raises ``FormatError`` for a damaged log."""
         rows, lines = self.rows, self._lines
         try:
-            for line in self._rest:
-                rows.add_line(line)
+            for batch in lines.batches():
+                left = iter(batch)
+                try:
+                    rows.add_lines(left)
+                except RowError:
+                    unread = list(left)
+                    lines.give_back(unread)
+                    if len(unread) < len(batch) - 1:
+                        self.kept_end = lines.end - len(batch[-1 - len(unread)]) - 1
+                    raise
                 self.kept_end = lines.end
                 if len(rows.rows) >= _BATCH_ROWS:
                     yield rows.take()
@@ -108,16 +117,17 @@ class SessionReader:
         return finish_log(self.header, rows, state, physical, path=self.path, problems=self.problems, torn_bytes=torn_bytes)
 
     def _read_header(self) -> SessionHeader:
-        line = next(self._rest, None)
         lines = self._lines
-        if line is None:
+        batch = next(lines.batches(), None)
+        if batch is None:
             if not self._file.size:
                 raise FormatError("the file is empty; a session log begins with its header", path=self.path)
             if lines.broken is not None:
                 self._refuse(f"{lines.broken}, and nothing before it is a header; {_RESTORE}", line=None)
             raise FormatError("the file has no whole first line; without its header nothing can be kept", path=self.path)
+        lines.give_back(batch[1:])
         try:
-            header = header_of(read_json(line))
+            header = header_of(read_json(batch[0]))
         except RowError as error:
             self._refuse(f"{error}; is this a session log?", line=lines.number, field=error.field)
         named = FILE_NAME.fullmatch(Path(self.path).name) if self.path else None
@@ -146,12 +156,12 @@ class SessionReader:
     def _end_at(self, error: RowError) -> None:
         """The last line read is no row: the file is damaged if a turn ended behind it, else its end is left out."""
         lines = self._lines
-        number, frame = lines.number, lines.frame
+        number, frame, rest = lines.number, lines.frame, iter(lines)
         itself = isinstance(error, GapError) and error.kind == "turn/end"
-        if itself or ends_a_turn(self._rest) or ends_a_turn(lines.behind_the_break()):
+        if itself or ends_a_turn(rest) or ends_a_turn(lines.behind_the_break()):
             where = "the row ends a turn" if itself else "a turn ended behind it"
             self._refuse(f"{error}, and {where}: the file is damaged; {_RESTORE}", line=number, frame=frame, field=error.field)
-        for _ in self._rest:  # what is left still counts in the physical facts
+        for _ in rest:  # what is left still counts in the physical facts
             pass
         message = f"{error}; no turn ended behind it, so the log was kept up to the line before"
         self.problems.append(Problem("BROKEN_TAIL", message, line=number, frame=frame))

@@ -7,6 +7,8 @@ times; position and 0 stand in. Source: session logs, Event envelope.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any, Final
 
 import orjson
@@ -24,11 +26,10 @@ from cassette_lab.session.chunks import (
 )
 from cassette_lab.session.kinds import is_known
 from cassette_lab.session.model import CHUNK_TYPE, ChunkRun, Event, Row
-from cassette_lab.session.quick import DELTA_START, PACKED_STARTS, NotQuick, decode_delta, packed_run
+from cassette_lab.session.quick import DELTAS, DeltaRow, NotQuick, PackedRow, run_of
+from cassette_lab.session.skim import ChunkRow, EventRow, decoder
 
 _MOST_UNKNOWN_TYPES: Final = 100
-_MOST_MEMBERS: Final = 1 << 16
-"""A run is cut there, so that no row grows without end."""
 
 
 class GapError(RowError):
@@ -48,9 +49,9 @@ class Rows:
     ends an inherited prefix.
     """
 
-    def __init__(self, version: int, position: int = 0) -> None:
+    def __init__(self, version: int, *, skim: bool = False) -> None:
         self.rows: list[Row] = []
-        self.position = position
+        self.position = 0
         self.stored = 0
         self.missing_seqs = 0
         self.missing_times = 0
@@ -58,30 +59,96 @@ class Rows:
         self.unknown: Counter[str] = Counter()
         self.last_marker: int | None = None
         self._version = version
+        self._decode = decoder(version, skim=skim)
         self._folder = RunFolder()
-        self._left = _MOST_MEMBERS
 
-    def add_line(self, line: bytes) -> None:
-        """One more line that is not blank. Raises ``RowError``; what was there before stays."""
-        if self._version < 2:
-            if line.startswith(DELTA_START):
-                try:
-                    row = decode_delta(line)
-                except NotQuick:
-                    pass
-                else:
-                    if row.seq == self.position:
-                        data = row.data
-                        chunk = data.chunk
-                        key = (chunk.kind, data.turn, data.step, chunk.index, chunk.call_id, chunk.name)
-                        self._add_delta(key, chunk.text, row.time)
-                        return
-            elif line.startswith(PACKED_STARTS):
-                run = packed_run(line)
-                if run is not None and run.seq0 == self.position:
-                    self._add_run(run)
-                    return
-        self.add(read_json(line))
+    def add_lines(self, lines: Iterator[bytes]) -> None:
+        """More lines, none of them blank. Raises ``RowError``: the line that it is about is then the last one taken."""
+        decode = self._decode
+        if decode is None:
+            for each in lines:
+                self.add(read_json(each))
+            return
+        line = next(lines, None)
+        while line is not None:
+            try:
+                row = decode(line)
+            except NotQuick:
+                row = None
+            if isinstance(row, (DeltaRow, ChunkRow)) and row.seq == self.position and isinstance(row.data.chunk, DELTAS):
+                line = self._add_deltas(row, lines, decode)
+                continue
+            if not self._add_quick(row):
+                self.add(read_json(line))
+            line = next(lines, None)
+
+    def _add_deltas(self, row: Any, lines: Iterator[bytes], decode: Callable[[bytes], Any]) -> bytes | None:
+        """A delta, and with it all that follow in its run. Gives the first line that does not.
+
+        Most lines of a log pass here, so that names are local, and what is alike in a run is looked at only once.
+        """
+        data = row.data
+        chunk = data.chunk
+        turn, step, index, call_id, name = data.turn, data.step, chunk.index, chunk.call_id, chunk.name
+        key = (chunk.kind, turn, step, index, call_id, name)
+        folder = self._folder
+        if folder.key != key or not folder.left:
+            self.close()
+            folder.open(key, row.seq)
+        texts, times = folder.texts, folder.times
+        add_text, add_time = texts.append, times.append
+        row_type, chunk_type, is_call = type(row), type(chunk), call_id is not None
+        before = len(texts)
+        add_text(chunk.text)
+        add_time(row.time)
+        position = self.position + 1
+        line: bytes | None
+        for line in islice(lines, folder.left):
+            try:
+                row = decode(line)
+            except NotQuick:
+                break
+            if type(row) is not row_type:
+                break
+            data = row.data
+            chunk = data.chunk
+            if (
+                type(chunk) is not chunk_type
+                or row.seq != position
+                or chunk.index != index
+                or data.step != step
+                or data.turn != turn
+                or (is_call and (chunk.call_id != call_id or chunk.name != name))
+            ):
+                break
+            add_text(chunk.text)
+            add_time(row.time)
+            position += 1
+        else:
+            line = next(lines, None)
+        self.stored += position - self.position
+        self.position = position
+        self.has_times = self.has_times or any(islice(times, before, None))
+        return line
+
+    def _add_quick(self, row: DeltaRow | ChunkRow | PackedRow | EventRow | None) -> bool:
+        """A row of any other kind; False where it must be looked at the exact way."""
+        if isinstance(row, (ChunkRow, EventRow)):
+            if row.seq != self.position:
+                return False
+            self.close()
+            self.rows.append(row.event())
+            self.position += 1
+            self.stored += 1
+            if row.time:
+                self.has_times = True
+            return True
+        if isinstance(row, PackedRow):
+            run = run_of(row)
+            if run is not None and run.seq0 == self.position:
+                self._add_run(run)
+                return True
+        return False
 
     def add(self, value: Any) -> None:
         """One more row, as JSON. Raises ``RowError``."""
@@ -119,11 +186,9 @@ class Rows:
 
     def _add_delta(self, key: tuple[Any, ...], text: str, time: int) -> None:
         folder = self._folder
-        if folder.key is not None and (folder.key != key or not self._left):
+        if folder.key != key or not folder.left:
             self.close()
-            self._left = _MOST_MEMBERS
         folder.add(key, text, self.position, time)
-        self._left -= 1
         self.position += 1
         self.stored += 1
         if time:

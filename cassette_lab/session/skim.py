@@ -1,0 +1,213 @@
+"""The ordinary rows of a log with only what tables without bodies need of them: the rest is passed over, not built.
+
+Decoding checks the whole line all the same: what it passes over is JSON, too. An event's ``data`` then has the members that the
+derivation looks at and no others, each of the one type that has a meaning there; a line where one is of another type, or
+that has an unusual member where it could matter, is left to the exact way. So what is derived is the same either way.
+Texts that are not built may hold broken UTF-8, as they may in the exact way, which puts replacement characters there.
+Source: session logs, Event types; the derivation (``calls``, ``turns``, ``tools``, ``relations``, ``nodes``).
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable
+from typing import Any, ClassVar, Final, Literal, Required, TypedDict
+
+import msgspec
+
+from cassette_lab.session.model import CHUNK_TYPE, Event
+from cassette_lab.session.quick import (
+    Integer,
+    PackedRow,
+    ReasoningDelta,
+    TextDelta,
+    ToolCallDelta,
+    decode_row,
+)
+
+
+class _Array(msgspec.Struct, array_like=True, gc=False):
+    """Any array."""
+
+
+class _BlockStart(msgspec.Struct, tag="block-start", gc=False):
+    chunk: ClassVar[dict[str, Any]] = {"type": "block-start"}
+
+
+class _BlockEnd(msgspec.Struct, tag="block-end", gc=False):
+    chunk: ClassVar[dict[str, Any]] = {"type": "block-end"}
+
+
+class _Usage(TypedDict, total=False):
+    inputTokens: Integer
+    outputTokens: Integer
+    cacheReadTokens: Integer
+    cacheWriteTokens: Integer
+    reasoningTokens: Integer
+    totalTokens: Integer
+
+
+class _UsageChunk(msgspec.Struct, tag="usage"):
+    usage: _Usage
+
+    @property
+    def chunk(self) -> dict[str, Any]:
+        return {"type": "usage", "usage": self.usage}
+
+
+class _Finish(msgspec.Struct, tag="finish"):
+    reason: dict[str, str]  # kept as it is, so nothing may be left out
+
+    @property
+    def chunk(self) -> dict[str, Any]:
+        return {"type": "finish", "reason": self.reason}
+
+
+class _ChunkData(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    turn: Integer
+    step: Integer
+    chunk: TextDelta | ReasoningDelta | ToolCallDelta | _BlockStart | _BlockEnd | _UsageChunk | _Finish
+
+
+class ChunkRow(msgspec.Struct, tag=CHUNK_TYPE, forbid_unknown_fields=True, gc=False):
+    """A row that is one chunk of any kind (formats 0 and 1)."""
+
+    seq: Integer
+    time: Integer
+    data: _ChunkData
+
+    def event(self) -> Event:
+        """The event of a chunk that is no delta."""
+        data = self.data
+        chunk: Any = data.chunk
+        return Event(CHUNK_TYPE, self.seq, self.time, {"turn": data.turn, "step": data.step, "chunk": chunk.chunk})
+
+
+class EventRow(msgspec.Struct, gc=False):
+    """An event. What it cites matters only where it replaces something, which is left to the exact way."""
+
+    seq: Integer
+    time: Integer
+    data: Any
+    surfaceOp: Literal["append"] | None = None  # noqa: N815 - members are named as in the file
+    sourceEventSeqs: _Array | None = None  # noqa: N815
+    ignorable: bool | None = None
+
+    def event(self) -> Event:
+        """With the members of its data that matter."""
+        return Event(str(self.__struct_config__.tag), self.seq, self.time, self.data, surface_op=self.surfaceOp)
+
+
+class _Step(TypedDict, total=False):
+    turn: Integer
+    step: Integer
+
+
+class _TurnEnd(TypedDict, total=False):
+    turn: Integer
+    reason: dict[str, str]  # an inner object would say whose fault it was: in more than one way
+
+
+class _Source(TypedDict, total=False):
+    kind: str
+    senderSessionId: str
+
+
+class _UserMessage(TypedDict, total=False):
+    source: _Source
+
+
+class _Model(TypedDict, total=False):
+    provider: str
+    model: str
+
+
+class _Config(TypedDict, total=False):
+    config: _Model
+
+
+class _Header(TypedDict, total=False):
+    header: _Config
+
+
+class _Block(TypedDict, total=False):
+    type: str
+    text: str
+
+
+class _Message(TypedDict, total=False):
+    content: list[_Block]
+
+
+class _AssistantMessage(_Step, total=False):
+    message: _Message
+    usage: _Usage
+    interrupted: bool
+
+
+class _ToolCall(_Step, total=False):
+    callId: str
+    name: str
+    arguments: str
+
+
+class _ResultBlock(_Block, total=False):
+    toolCallId: str
+    callId: str
+    isError: bool
+    content: list[_Block]
+
+
+class _ResultIds(TypedDict, total=False):
+    toolCallId: str
+    callId: str
+    isError: bool
+    content: list[_ResultBlock]
+
+
+class _ResultMessage(_ResultIds):
+    role: str  # with one the message is not empty, which would mean something else
+
+
+class _Error(TypedDict, total=False):
+    name: str
+    code: str
+
+
+class _ToolResult(TypedDict, total=False):
+    message: Required[_ResultMessage]
+    error: _Error
+
+
+_ANY_FORMAT: Final[dict[str, Any]] = {
+    "turn/start": _Step,
+    "turn/end": _TurnEnd,
+    "step/start": _Step,
+    "step/end": _Step,
+    "user/message": _UserMessage,
+    "request/header": _Header,
+    "request/context": _Model,
+    "tool/call": _ToolCall,
+    "tool/result": _ToolResult,
+}
+_WITHOUT_STREAMS: Final[dict[str, Any]] = {**_ANY_FORMAT, "assistant/message": _AssistantMessage}
+
+
+def _decoder(kinds: dict[str, Any], *others: Any) -> Callable[[bytes], Any]:
+    rows = [msgspec.defstruct(kind, [("data", data)], bases=(EventRow,), tag=kind, gc=False) for kind, data in kinds.items()]
+    return msgspec.json.Decoder(functools.reduce(operator.or_, [*rows, *others])).decode
+
+
+_decode_any_format: Final = _decoder(_ANY_FORMAT)
+_decode_without_streams: Final = _decoder(_WITHOUT_STREAMS, PackedRow, ChunkRow)
+
+
+def decoder(version: int, *, skim: bool) -> Callable[[bytes], Any] | None:
+    """What decodes the ordinary rows of a format, to ``skim`` them or as a whole. It raises ``NotQuick`` for all others.
+
+    Later formats keep streams in messages, which are read the exact way, and nothing as a whole is read quickly.
+    """
+    if version < 2:
+        return _decode_without_streams if skim else decode_row
+    return _decode_any_format if skim else None

@@ -57,7 +57,7 @@ def session_facts(
         if is_store(source):
             return derive(read_sqlite(source, session_id), bodies=bodies)
     _refuse_store(source, path)
-    with SessionReader(source, path=path) as reader:
+    with SessionReader(source, path=path, skim=not bodies) as reader:
         check_id(reader.header.id, session_id, reader.path)
         derivation = Derivation(reader.header, bodies=bodies)
         for batch in reader.batches():

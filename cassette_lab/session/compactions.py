@@ -1,4 +1,4 @@
-"""Compactions: a span of the conversation is summed up by a model call of its own, whose stream is not logged.
+"""Compactions: a span of the conversation is summed up by a model call of its own, whose stream is not logged; and prunes.
 
 Old logs spell the events ``compact/…``. A failed one leaves a start and an end with an error: what it cost is not known.
 Source: session logs, Event types; usage.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from cassette_lab.session.facts import Compaction
+from cassette_lab.session.facts import Compaction, Prune
 from cassette_lab.session.members import text, time_of, whole
 from cassette_lab.session.model import Event
 from cassette_lab.session.usage import read_usage
@@ -20,16 +20,18 @@ class CompactionsTracker:
 
     def __init__(self) -> None:
         self.compactions: list[Compaction] = []
+        self.prunes: list[Prune] = []
         self._open: dict[str | None, int] = {}
 
     def handlers(self) -> Mapping[str, Callable[[Event], None]]:
         """What to call for which type of event."""
-        named = {"start": self._start, "summary": self._summary, "end": self._end}
+        named = {"start": self._start, "summary": self._summary, "end": self._end, "prune": self._prune}
         return {f"{family}/{name}": call for family in ("compaction", "compact") for name, call in named.items()}
 
     def cut(self) -> None:
         """Everything so far is inherited, and nothing of it goes on."""
         self.compactions = [replace(compaction, inherited=True) for compaction in self.compactions]
+        self.prunes = [replace(prune, inherited=True) for prune in self.prunes]
         self._open = {}
 
     def _start(self, event: Event) -> None:
@@ -56,6 +58,9 @@ class CompactionsTracker:
         self._open.pop(text(event.data, "compactionId"), None)
         failed = event.data.get("error") is not None
         self.compactions[place] = replace(self.compactions[place], ended_at=time_of(event), failed=failed)
+
+    def _prune(self, event: Event) -> None:
+        self.prunes.append(Prune(event.seq, time_of(event), whole(event.data, "shadowedTokenCount")))
 
     def _place(self, event: Event) -> int:
         """Where the compaction of this event is; a new one where its start is not in the log."""

@@ -106,6 +106,7 @@ class Derivation:
             dispatches=tuple(self._tools.dispatches),
             jobs=tuple(self._tools.jobs),
             compactions=tuple(self._compactions.compactions),
+            prunes=tuple(self._compactions.prunes),
             surface=self._surface.surface(),
             children=tuple(self._relations.children),
             settlements=tuple(self._relations.settlements),
@@ -121,11 +122,11 @@ class Derivation:
             self._handlers.setdefault(kind, []).append(handler)
 
     def _add_event(self, event: Event) -> None:
-        kind = event.type
-        if self._ends_prefix(event):
+        kind, _, time, *_ = event
+        if (self._awaits_marker or self._boundary is not None) and self._ends_prefix(event):
             self._cut()
         self._types[kind] += 1
-        self._see(event.time, event.time)
+        self._see(time, time)
         for handler in self._handlers.get(kind, ()):
             handler(event)
 

@@ -65,7 +65,11 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step of a turn: a model call with its retries, and the tools it called."""
+    """One step of a turn: a model call with its retries, and the tools it called.
+
+    ``queued_at`` is when the first of the messages that joined the turn at this step was put into the agent's inbox (what a
+    person added meanwhile, a subagent's end); None where none did.
+    """
 
     turn: int | None
     step: int | None
@@ -73,6 +77,7 @@ class Step:
     started_at: Time | None = None
     end_seq: int | None = None
     ended_at: Time | None = None
+    queued_at: Time | None = None
     inherited: bool = False
 
     @property
@@ -84,6 +89,11 @@ class Step:
     def duration_ms(self) -> float | None:
         """From start to end."""
         return span_ms(self.started_at, self.ended_at)
+
+    @property
+    def queued_ms(self) -> float | None:
+        """How long the first message that joined it waited in the inbox."""
+        return span_ms(self.queued_at, self.started_at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,6 +259,16 @@ class Compaction:
 
 
 @dataclass(frozen=True, slots=True)
+class Prune:
+    """Events that were cut out of what the model sees, without a summary and without a model call."""
+
+    seq: int
+    pruned_at: Time | None = None
+    shadowed_tokens: int | None = None
+    inherited: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Child:
     """A subagent as its parent's catalog has it (formats 3 and later)."""
 
@@ -322,6 +342,7 @@ class SessionFacts:
     dispatches: tuple[ToolCall, ...]
     jobs: tuple[Job, ...]
     compactions: tuple[Compaction, ...]
+    prunes: tuple[Prune, ...]
     surface: Surface
     children: tuple[Child, ...]
     settlements: tuple[Settlement, ...]

@@ -1,4 +1,4 @@
-"""Turns and steps: when they began, how they ended, and how long the message that began a turn had waited.
+"""Turns and steps: when they began, how they ended, and how long the message that began or joined them had waited.
 
 Source: session logs, Event types, turn/end; Calls, and where chunks and times live.
 """
@@ -15,6 +15,7 @@ from cassette_lab.session.members import inner, items, text, time_of, whole
 from cassette_lab.session.model import Event
 
 _NEXT_TURN: Final = "next-turn"
+_NEXT_STEP: Final = "next-step"
 
 
 class TurnsTracker:
@@ -25,8 +26,9 @@ class TurnsTracker:
         self.steps: list[Step] = []
         self._open_turns: dict[int | None, int] = {}
         self._open_steps: dict[tuple[int | None, int | None], int] = {}
-        self._inbox: list[Time | None] = []
+        self._inboxes: dict[str, list[Time | None]] = {_NEXT_TURN: [], _NEXT_STEP: []}
         self._is_waiting = False
+        self._joining_since: Time | None = None
 
     def handlers(self) -> Mapping[str, Callable[[Event], None]]:
         """What to call for which type of event."""
@@ -42,12 +44,13 @@ class TurnsTracker:
         """Everything so far is inherited, and nothing of it goes on."""
         self.turns = [replace(turn, inherited=True) for turn in self.turns]
         self.steps = [replace(step, inherited=True) for step in self.steps]
-        self._open_turns, self._open_steps, self._inbox, self._is_waiting = {}, {}, [], False
+        self._open_turns, self._open_steps, self._is_waiting, self._joining_since = {}, {}, False, None
+        self._inboxes = {_NEXT_TURN: [], _NEXT_STEP: []}
 
     def _start_turn(self, event: Event) -> None:
         number = whole(event.data, "turn")
         self._open_turns[number] = len(self.turns)
-        self._is_waiting = True
+        self._is_waiting, self._joining_since = True, None
         self.turns.append(Turn(number, start_seq=event.seq, started_at=time_of(event)))
 
     def _end_turn(self, event: Event) -> None:
@@ -76,7 +79,8 @@ class TurnsTracker:
         key = whole(event.data, "turn"), whole(event.data, "step")
         self._is_waiting = False
         self._open_steps[key] = len(self.steps)
-        self.steps.append(Step(*key, start_seq=event.seq, started_at=time_of(event)))
+        self.steps.append(Step(*key, start_seq=event.seq, started_at=time_of(event), queued_at=self._joining_since))
+        self._joining_since = None
 
     def _end_step(self, event: Event) -> None:
         key = whole(event.data, "turn"), whole(event.data, "step")
@@ -85,19 +89,28 @@ class TurnsTracker:
             place = len(self.steps)
             self.steps.append(Step(*key))
         step = self.steps[place]
-        self.steps[place] = Step(*key, step.start_seq, step.started_at, event.seq, time_of(event))
+        self.steps[place] = Step(*key, step.start_seq, step.started_at, event.seq, time_of(event), step.queued_at)
 
     def _splice_inbox(self, event: Event) -> None:
-        """Messages go into the inbox and out of it; what a turn takes out before its first step is what began it."""
+        """Messages go into an inbox and out of it.
+
+        What a turn takes out before its first step is what began it; what it takes from the other inbox joins its next step.
+        """
         data = event.data
-        if data.get("target") != _NEXT_TURN:
+        target = data.get("target")
+        inbox = self._inboxes.get(target) if type(target) is str else None
+        if inbox is None:
             return
-        start, count = min(whole(data, "start") or 0, len(self._inbox)), whole(data, "removedCount") or 0
-        taken = self._inbox[start : start + count]
-        self._inbox[start : start + count] = [time_of(event)] * len(items(data, "inserted"))
-        if taken and self._is_waiting and "outcome" not in data:
+        start, count = min(whole(data, "start") or 0, len(inbox)), whole(data, "removedCount") or 0
+        taken = inbox[start : start + count]
+        inbox[start : start + count] = [time_of(event)] * len(items(data, "inserted"))
+        known = [time for time in taken if time is not None]
+        if not taken or "outcome" in data:
+            return
+        if target == _NEXT_STEP:
+            self._joining_since = min((*known, *filter(None, [self._joining_since])), default=None)
+        elif self._is_waiting:
             self._is_waiting = False
-            known = [time for time in taken if time is not None]
             if known:
                 self.turns[-1] = replace(self.turns[-1], queued_at=min(known))
 

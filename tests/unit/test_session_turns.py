@@ -83,6 +83,37 @@ def test_queueing_is_from_the_inbox_to_the_turn() -> None:
     assert [turn.queued_ms for turn in facts.turns] == [2, 31]
 
 
+def test_messages_that_join_a_turn_wait_for_its_next_step() -> None:
+    second, third = {"turn": 1, "step": 2}, {"turn": 1, "step": 3}
+    facts = tell(
+        ev("turn/start", {"turn": 1}, 10),
+        ev("step/start", AT, 11),
+        _splice(20, inserted=1, target="next-step"),
+        _splice(24, inserted=1, target="next-step"),
+        ev("step/end", AT, 30),
+        _splice(31, removed=1, target="next-step"),
+        _splice(32, removed=1, target="next-step"),
+        ev("step/start", second, 33),
+        _splice(34, inserted=1, target="next-step"),
+        _splice(35, removed=1, target="next-step", outcome="canceled"),
+        ev("step/end", second, 40),
+        ev("step/start", third, 41),
+    )
+    assert [(step.queued_ms, step.duration_ms) for step in facts.steps] == [(None, 19), (13, 7), (None, None)]
+    assert facts.turns[0].queued_at is None
+
+
+def test_what_nobody_took_joins_no_later_turn() -> None:
+    facts = tell(
+        _splice(1, inserted=1, target="next-step"),
+        _splice(2, removed=1, target="next-step"),
+        ev("turn/start", {"turn": 1}, 10),
+        ev("step/start", AT, 11),
+        _splice(12, target=["next-step"]),  # type: ignore[arg-type]
+    )
+    assert facts.steps[0].queued_at is None
+
+
 def test_a_message_taken_back_began_no_turn() -> None:
     facts = tell(_splice(10, inserted=2), ev("turn/start", {"turn": 1}, 12), _splice(13, removed=1, outcome="canceled"))
     assert facts.turns[0].queued_at is None

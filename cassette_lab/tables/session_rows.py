@@ -1,0 +1,146 @@
+"""What one session log tells as rows of the tables, in plain columns. A folder has thousands of logs: quick for each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
+from typing import Any, Final
+
+import pyarrow as pa
+
+from cassette_lab.session.facts import ModelCall, SessionFacts, ToolCall, own, span_ms
+from cassette_lab.session.usage import Usage
+from cassette_lab.tables import session_columns
+from cassette_lab.tables.gathering import Columns
+
+_NO_USAGE: Final = Usage()
+_USAGE: Final = frozenset(Usage.__dataclass_fields__)
+_ELSEWHERE: Final = {"started_at": "requested_at", "started_by": "requested_by"}
+"""Columns of ``model_calls`` that facts have by other names."""
+
+
+def rows_of(facts: SessionFacts, *, bodies: bool = False) -> Iterator[tuple[str, Columns]]:
+    """The facts of one log as rows of the tables that have some; ``batch_of`` makes arrays of them."""
+    yield "sessions", _session(facts, bodies=bodies)
+    if facts.turns:
+        yield "turns", [_ids(facts, len(facts.turns)), *_members(_TURN, facts.turns)]
+    if facts.steps:
+        yield "steps", [_ids(facts, len(facts.steps)), *_members(_STEP, facts.steps)]
+    if facts.model_calls:
+        yield "model_calls", _model_calls(facts, facts.model_calls, bodies=bodies)
+    tools = (*facts.tool_calls, *facts.dispatches)
+    if tools:
+        yield "tool_calls", _tool_calls(facts, tools, bodies=bodies)
+
+
+def _names(table: str, columns: Sequence[pa.Field]) -> dict[bool, list[str]]:
+    """The columns of a table behind ``session_id``, without and with bodies."""
+    plain = [field.name for field in columns][1:]
+    return {False: plain, True: [*plain, *(field.name for field in session_columns.SESSION_BODIES.get(table, ()))]}
+
+
+_SESSION_NAMES: Final = _names("sessions", session_columns.SESSIONS)
+_CALL_NAMES: Final = _names("model_calls", session_columns.MODEL_CALLS)
+_TOOL_NAMES: Final = _names("tool_calls", session_columns.TOOL_CALLS)
+
+_TURN: Final = attrgetter(*_names("turns", session_columns.TURNS)[False])
+_STEP: Final = attrgetter(*_names("steps", session_columns.STEPS)[False])
+_CALL: Final = {
+    bodies: attrgetter(*(_ELSEWHERE.get(name, name) for name in names if name not in _USAGE))
+    for bodies, names in _CALL_NAMES.items()
+}
+_COUNTS: Final = attrgetter(*(name for name in _CALL_NAMES[False] if name in _USAGE))
+_TOOL: Final = {bodies: attrgetter(*(name for name in names if name != "job_ms")) for bodies, names in _TOOL_NAMES.items()}
+
+
+def _ids(facts: SessionFacts, count: int) -> list[Any]:
+    return [facts.id] * count
+
+
+def _members(getter: attrgetter[Any], facts: Sequence[object]) -> Iterator[list[Any]]:
+    return map(list, zip(*map(getter, facts), strict=True))
+
+
+def _model_calls(facts: SessionFacts, calls: Sequence[ModelCall], *, bodies: bool) -> Columns:
+    members = _members(_CALL[bodies], calls)
+    counts = _members(_COUNTS, [call.usage or _NO_USAGE for call in calls])
+    columns = [next(counts if name in _USAGE else members) for name in _CALL_NAMES[bodies]]
+    return [_ids(facts, len(calls)), *columns]
+
+
+def _tool_calls(facts: SessionFacts, tools: Sequence[ToolCall], *, bodies: bool) -> Columns:
+    jobs = {job.call_id: job.duration_ms for job in facts.jobs if job.call_id is not None}
+    job_ms = [None if tool.call_id is None else jobs.get(tool.call_id) for tool in tools]
+    members = _members(_TOOL[bodies], tools)
+    columns = [job_ms if name == "job_ms" else next(members) for name in _TOOL_NAMES[bodies]]
+    return [_ids(facts, len(tools)), *columns]
+
+
+def _session(facts: SessionFacts, *, bodies: bool) -> Columns:
+    turns, tools, usage = own(facts.turns), own(facts.tool_calls), facts.usage
+    header, descriptor, physical = facts.header, facts.descriptor, facts.physical
+    ended = [turn for turn in turns if turn.end_seq is not None]
+    is_open = facts.is_open
+    row = {
+        "format": header.version,
+        "created_at": header.created_at,
+        "cwd": header.cwd,
+        "parent_session": header.parent_session,
+        "origin": header.origin,
+        "delegation_depth": header.delegation_depth,
+        "agent_preset": header.agent_preset,
+        "mode": None if descriptor is None else descriptor.mode,
+        "spawned_by": None if descriptor is None else descriptor.provider,
+        "started_at": facts.first_at,
+        "ended_at": facts.last_at,
+        "duration_ms": span_ms(facts.first_at, facts.last_at),
+        "turns": sum(turn.start_seq is not None for turn in turns),
+        "steps": sum(step.start_seq is not None for step in own(facts.steps)),
+        "model_calls": len(own(facts.model_calls)),
+        "tool_calls": len(tools),
+        "tool_errors": sum(call.is_error is True for call in tools),
+        "retries": len(own(facts.retries)),
+        "retry_delay_ms": _sum(retry.delay_ms for retry in own(facts.retries)),
+        **_shortened(facts),
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "cache_read_tokens": usage.cache_read_tokens,
+        "cache_write_tokens": usage.cache_write_tokens,
+        "reasoning_tokens": usage.reasoning_tokens,
+        "total_tokens": usage.total_tokens,
+        "end_kind": facts.end_kind,
+        "error_code": ended[-1].error_code if ended and not is_open else None,
+        "open": is_open,
+        "inherited_events": facts.inherited_events,
+        "events": facts.event_count,
+        "rows": facts.row_count,
+        "encoding": physical.encoding,
+        "bytes": physical.size_bytes,
+        "torn_bytes": facts.torn_bytes,
+        "notes": len(facts.problems),
+        "label": None if descriptor is None else descriptor.label,
+        "title": facts.title,
+        "first_prompt": facts.first_prompt,
+        "final_text": facts.final_text,
+    }
+    return [_ids(facts, 1), *([row[name]] for name in _SESSION_NAMES[bodies])]
+
+
+def _shortened(facts: SessionFacts) -> dict[str, Any]:
+    """What was done to keep the conversation short, and what it cost."""
+    compactions, prunes, usage = own(facts.compactions), own(facts.prunes), facts.compaction_usage
+    return {
+        "compactions": len(compactions),
+        "failed_compactions": sum(each.failed for each in compactions),
+        "compaction_ms": _sum(each.duration_ms for each in compactions),
+        "compacted_tokens": _sum(each.shadowed_tokens for each in compactions),
+        "prunes": len(prunes),
+        "pruned_tokens": _sum(each.shadowed_tokens for each in prunes),
+        **{f"compaction_{name}": getattr(usage, name) for name in session_columns.COMPACTION_TOKENS},
+    }
+
+
+def _sum(values: Iterable[float | None]) -> float | None:
+    """The sum of what is known; None where nothing is."""
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None

@@ -3,18 +3,18 @@
 ::
 
     CassetteLabError              code, message, path, line, field
-    ├── FormatError               CASSETTE_FORMAT: the file breaks a rule of its format
-    │   ├── LockedError           … because another writer holds it (owner)
-    │   ├── MissingFileError      … because there is none (also a FileNotFoundError)
-    │   └── ExistingFileError     … because there is one already (also a FileExistsError)
-    ├── MismatchError             CASSETTE_MISMATCH: no recorded call answers this one (diagnostic)
+    ├── FormatError               CASSETTE_FORMAT: a cassette or session log breaks a rule of its format
+    │   ├── LockedError           … or another writer holds it (owner)
+    │   ├── MissingFileError      … or there is none (also a FileNotFoundError)
+    │   └── ExistingFileError     … or there is one already (also a FileExistsError)
+    ├── MismatchError             CASSETTE_MISMATCH: nothing recorded answers this call (diagnostic)
     ├── AmbiguityError            CASSETTE_AMBIGUOUS: the recording does not say which call is meant
     ├── ConfigError               INVALID_CONFIG: an option or pattern that cannot be used
     ├── NoUpstreamError           NO_UPSTREAM: nothing to record from
     ├── IdentityError             INVALID_REQUEST: a request or parent that has no identity (also a TypeError)
     ├── SurfaceError              BROKEN_SURFACE: a session history that does not fold (also a ValueError)
     ├── AbortError                ABORTED: stopped before a run was published, or while a model answered
-    ├── ClosedError               CASSETTE_CLOSED: a call through a cassette that is already closed
+    ├── ClosedError               CASSETTE_CLOSED: a call through a cassette or store that is already closed
     └── RecordedError             what the recorded call raised (recorded_name), replayed
         └── RecordedAbortError    … that it was aborted (also an AbortError, and a TimeoutError: a timeout aborts, too)
 """
@@ -34,7 +34,7 @@ class CassetteLabError(Exception):
     ``message`` is one sentence without its place; ``str()`` puts ``path`` and ``line`` (1-based, physical) in front, the
     path with unseen characters escaped: anyone may have named the file.
     ``code`` is a stable word to program against; ``field`` is the dotted member name, where there is one. Some have a
-    ``recorded_name``: what a cassette calls them, as the original does.
+    ``recorded_name``: what a cassette calls them where a call failed with one, as the original does.
     """
 
     code = "CASSETTE_LAB"
@@ -66,8 +66,9 @@ class CassetteLabError(Exception):
 
 
 class FormatError(CassetteLabError):
-    """A file breaks a rule of its format; names file, line and field where they are known.
+    """A file (a cassette, a session log, an override) breaks a rule of its format; names file, line, field as far as known.
 
+    Where programs need to know more the code says it, such as ``MISSING_FINISH`` of a log without the end of a call.
     ``record`` is the number of the line among non-blank lines, 1-based (what the format's vectors count); ``frame`` is that
     of a zstd frame, 1-based.
     """
@@ -79,7 +80,7 @@ class FormatError(CassetteLabError):
 
 
 class LockedError(FormatError):
-    """Another writer holds the cassette. ``owner`` is what its marker says, as far as it can be read."""
+    """Another writer holds the cassette or session. ``owner`` is what its marker says, where there is one that can be read."""
 
     owner: dict[str, Any] | None = None
 
@@ -101,7 +102,7 @@ class ExistingFileError(FormatError, FileExistsError):
 
 
 class MismatchError(CassetteLabError):
-    """No recorded interaction answers this call, or some were never asked for. ``diagnostic`` says why.
+    """No recorded call answers this one, or some were never asked for. ``diagnostic`` says why.
 
     Its ``str()`` begins with the reason, and ends with the file: where only the start of a line is shown, that matters.
     """
@@ -157,7 +158,7 @@ class AbortError(CassetteLabError):
 
 
 class ClosedError(CassetteLabError):
-    """A call through a cassette that is already closed."""
+    """A call through a cassette that is already closed, or through a closed store of sessions."""
 
     code = "CASSETTE_CLOSED"
 

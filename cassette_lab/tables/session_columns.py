@@ -19,6 +19,9 @@ _TOKENS: Final = {
     "reasoning_tokens": "tokens of reasoning, part of the output",
     "total_tokens": "the provider's own sum of input, output and both caches",
 }
+COMPACTION_TOKENS: Final = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
+"""Counts that a session has of its compactions alone."""
+
 _INHERITED: Final = column(
     "inherited", pa.bool_(), "whether it belongs to what a fork took over from its parent: not to be counted"
 )
@@ -46,8 +49,18 @@ SESSIONS: Final = [
     column("tool_calls", pa.int64(), "own tool calls, without those made by code that a tool ran", "calls"),
     column("tool_errors", pa.int64(), "those of them whose result is an error", "calls"),
     column("retries", pa.int64(), "own model calls that failed and were to be made again", "retries"),
+    column("retry_delay_ms", pa.float64(), "back-off planned before them; null without a known one", "ms"),
     column("compactions", pa.int64(), "own compactions", "compactions"),
+    column("failed_compactions", pa.int64(), "those that ended with an error; what they cost no log says", "compactions"),
+    column("compaction_ms", pa.float64(), "time in own compactions that ended; null without one", "ms"),
+    column("compacted_tokens", pa.int64(), "tokens that own summaries stand in for; null where no log says", "tokens"),
+    column("prunes", pa.int64(), "times that events were cut out of the model's sight without a summary", "prunes"),
+    column("pruned_tokens", pa.int64(), "tokens that were cut out so; null where no log says", "tokens"),
     *(column(name, pa.int64(), f"{doc}: messages, failed calls and compactions", "tokens") for name, doc in _TOKENS.items()),
+    *(
+        column(f"compaction_{name}", pa.int64(), f"of these, what compactions took: {_TOKENS[name]}", "tokens")
+        for name in COMPACTION_TOKENS
+    ),
     column("end_kind", TERM, "how the last own turn ended (completed is the only success); null while one is open"),
     column("error_code", TERM, "why the last own turn failed; null otherwise"),
     column("open", pa.bool_(), "whether the last own turn that began did not end"),
@@ -81,6 +94,7 @@ STEPS: Final = [
     _STEP,
     column("started_at", TIME, "when it began", "ms"),
     column("duration_ms", pa.float64(), "start to end; null while it is open", "ms"),
+    column("queued_ms", pa.float64(), "how long the first message that joined it waited in the inbox; null without one", "ms"),
     _INHERITED,
 ]
 """One row per step."""

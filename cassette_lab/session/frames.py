@@ -154,8 +154,7 @@ class FrameWriter:
         self._compressor = zstd.ZstdCompressor(options=options)
 
     def frame(self, text: bytes) -> bytes:
-        """One frame with a checksum and its content's size."""
-        self._compressor.set_pledged_input_size(len(text))
+        """One frame with a checksum and its content's size, which is known as all of it comes at once."""
         frame: bytes = self._compressor.compress(text, self._compressor.FLUSH_FRAME)
         return frame
 

@@ -1,14 +1,14 @@
-"""Batches of events as they are stored in format 0: rows of JSON, runs of chunks packed.
+"""Events as they are stored in format 0: rows, runs of chunks packed.
 
 A run of at least three deltas becomes one packed row; what a row cannot hold exactly is stored event by event. Rows are made
-while events are logged, so that storing them has little left to do. Source: session logs, Packed chunk rows, SQLite.
+while events are logged, so that storing a batch has little left to do. Source: session logs, Packed chunk rows, SQLite.
 """
 
 from __future__ import annotations
 
 import json
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import sub
 from typing import Any, Final, TypeAlias
 
@@ -25,33 +25,56 @@ MOST_MEMBERS: Final = 1_024
 MOST_ROW_BYTES: Final = 1 << 20
 """Of a packed row's data."""
 
-_MOST_BYTES_PER_CHARACTER: Final = 6
-_BYTES_BESIDE_A_MEMBER: Final = 24
-
-
 Delta: TypeAlias = tuple[tuple[Any, ...], str]
 """What the members of a run have in common, and the text of one of them."""
 
 
-class Folding:
-    """The rows of events that come one by one: deltas that are alike and follow each other become runs.
+class Packer:
+    """How a store keeps rows. ``encode`` gives a row in the store's form, and the size of its JSON in bytes.
 
-    ``start`` is the first event's seq. An event comes with its ``delta_of``. A run has at most 1,024 members.
+    Without ``pack`` every event is a row of its own.
     """
 
-    def __init__(self, start: int = 0) -> None:
+    def __init__(self, encode: Callable[[Row], tuple[Any, int]], *, pack: bool = True) -> None:
+        self.encode = encode
+        self.pack = pack
+
+    def rows(self, events: Sequence[Event]) -> list[Any]:
+        """The events in the store's form. Raises ``FormatError`` for one that is too large."""
+        if isinstance(events, Batch) and events.packer is self:
+            return events.rows
+        return Packing(self, 0, events).close()
+
+
+class Packing:
+    """The rows of events that come one by one: deltas that are alike and follow each other become runs.
+
+    ``start`` is the first event's seq.
+    """
+
+    def __init__(self, packer: Packer, start: int, events: Iterable[Event] = ()) -> None:
+        self.packer = packer
         self.start = start
-        self._rows: list[Row] = []
+        self._rows: list[Any] = []
         self._key: tuple[Any, ...] | None = None
         self._seq0 = 0
         self._times: list[int] = []
         self._texts: list[str] = []
+        for event in events:
+            delta = delta_of(event)
+            self.add(event, delta, self.encode(event, delta))
 
-    def add(self, event: Event, delta: Delta | None) -> None:
-        """One more event."""
-        if delta is None:
+    def encode(self, event: Event, delta: Delta | None) -> Any:
+        """An event in the store's form; None for a delta that will be a run's. Raises ``FormatError``; nothing is added."""
+        if delta is not None and self.packer.pack and len(delta[1]) < MOST_ROW_BYTES:
+            return None
+        return self.packer.encode(event)[0]
+
+    def add(self, event: Event, delta: Delta | None, row: Any) -> None:
+        """One more event, with its ``delta_of`` and what ``encode`` gave."""
+        if row is not None or delta is None:
             self.close()
-            self._rows.append(event)
+            self._rows.append(row)
             return
         key, text = delta
         if key != self._key or len(self._texts) == MOST_MEMBERS:
@@ -60,24 +83,38 @@ class Folding:
         self._times.append(int(event.time))
         self._texts.append(text)
 
-    def close(self) -> list[Row]:
+    def close(self) -> list[Any]:
         """The rows so far; the next event begins another one."""
         if self._key is not None:
             kind, turn, step, index, call_id, name = self._key
             times = self._times
             gaps = array("q", map(sub, times[1:], times))
-            run = ChunkRun(kind, turn, step, index, self._seq0, times[0], gaps, self._texts, call_id, name, packed=False)
-            self._rows.append(run)
+            run = ChunkRun(kind, turn, step, index, self._seq0, times[0], gaps, self._texts, call_id, name)
             self._key = None
+            self._rows += self._encoded(run)
         return self._rows
+
+    def _encoded(self, run: ChunkRun) -> Iterator[Any]:
+        members = run.members
+        if members < FEWEST_MEMBERS:
+            for event in run.events():
+                yield self.packer.encode(event)[0]
+            return
+        row, size = self.packer.encode(run)
+        if size <= MOST_ROW_BYTES:
+            yield row
+        else:
+            yield from self._encoded(run.first_members(members // 2))
+            yield from self._encoded(run.from_member(members // 2))
 
 
 class Batch(list[Event]):
-    """Events to be stored together, and the rows that they were folded into."""
+    """Events that follow each other, to be stored together, and the rows that were made of them."""
 
-    def __init__(self, events: Sequence[Event], rows: Sequence[Row] | None = None) -> None:
+    def __init__(self, events: Iterable[Event], packing: Packing) -> None:
         super().__init__(events)
-        self.rows = fold_events(events) if rows is None else rows
+        self.packer = packing.packer
+        self.rows = packing.close()
 
 
 def delta_of(event: Event) -> Delta | None:
@@ -86,37 +123,6 @@ def delta_of(event: Event) -> Delta | None:
     if kind != CHUNK_TYPE or type(time) is not int or ignorable is not False or sources is not None or operation is not None:
         return None
     return delta_key(data)
-
-
-def fold_events(events: Iterable[Event]) -> list[Row]:
-    """Events in rows: deltas that are alike and follow each other as runs, everything else as it is."""
-    folding = Folding()
-    for event in events:
-        folding.add(event, delta_of(event))
-    return folding.close()
-
-
-def pack_events(events: Sequence[Event], *, pack: bool = True) -> Sequence[Row]:
-    """The rows for a batch: runs of 3 to 1,024 members and at most 1 MiB, everything else as events."""
-    if not pack:
-        return events
-    rows: list[Row] = []
-    for row in events.rows if isinstance(events, Batch) else fold_events(events):
-        if isinstance(row, ChunkRun):
-            rows += _run(row)
-        else:
-            rows.append(row)
-    return rows
-
-
-def row_json(row: Row) -> JsonObject:
-    """The JSON object of a row."""
-    if isinstance(row, ChunkRun):
-        return pack_row(row)
-    kind, seq, time, data, ignorable, sources, operation = row
-    if ignorable or sources is not None or operation is not None:
-        return row.to_json()
-    return {"type": kind, "seq": seq, "time": time, "data": data}  # the same, sooner
 
 
 def encode_json(value: Any) -> bytes:
@@ -130,17 +136,27 @@ def encode_json(value: Any) -> bytes:
     return text
 
 
-def encode_lines(events: Sequence[Event], *, pack: bool = True) -> bytes:
+def encode_line(row: Row) -> tuple[bytes, int]:
+    """A row's line without its end, and its size in bytes."""
+    line = encode_json(row_json(row))
+    return line, len(line)
+
+
+def row_json(row: Row) -> JsonObject:
+    """The JSON object of a row."""
+    if isinstance(row, ChunkRun):
+        return pack_row(row)
+    kind, seq, time, data, ignorable, sources, operation = row
+    if ignorable or sources is not None or operation is not None:
+        return row.to_json()
+    return {"type": kind, "seq": seq, "time": time, "data": data}  # the same, sooner
+
+
+def join_lines(lines: Sequence[bytes]) -> bytes:
+    """Lines as they are stored, each with its end."""
+    return b"\n".join((*lines, b""))
+
+
+def encode_lines(events: Sequence[Event]) -> bytes:
     """The lines of a batch."""
-    lines = [encode_json(row_json(row)) for row in pack_events(events, pack=pack)]
-    return b"\n".join([*lines, b""])
-
-
-def _run(run: ChunkRun) -> Iterable[Row]:
-    if run.members < FEWEST_MEMBERS:
-        return run.events()
-    size = sum(map(len, run.texts)) * _MOST_BYTES_PER_CHARACTER + run.members * _BYTES_BESIDE_A_MEMBER
-    if size > MOST_ROW_BYTES // 2 and len(encode_json(pack_row(run)["data"])) > MOST_ROW_BYTES:
-        half = run.members // 2
-        return (*_run(run.first_members(half)), *_run(run.from_member(half)))
-    return (run,)
+    return join_lines(Packer(encode_line).rows(events))

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, Self
 
 from cassette_lab.session.model import Event, SessionHeader, SessionLog
+from cassette_lab.session.packing import Packer
 from cassette_lab.session.session import Clock, Session, now_ms
 
 
@@ -26,6 +27,10 @@ class SessionWriter(Protocol):
     @property
     def next_seq(self) -> int:
         """How many events are stored."""
+
+    @property
+    def packer(self) -> Packer:
+        """How batches are made that cost ``append`` the least (``Session.batch``)."""
 
     def append(self, events: Sequence[Event]) -> None:
         """Store a batch; on disk when this returns. The first batch also stores the header, and all that was inherited.
@@ -84,6 +89,7 @@ class StoredSession:
         self._writer = writer
         self._mutex = threading.Lock()
         self._closed = False
+        session.pack(writer.packer, writer.next_seq)
 
     @classmethod
     def create(cls, store: SessionStore, session: Session) -> Self:
@@ -124,7 +130,7 @@ class StoredSession:
     def flush(self) -> None:
         """Write what was logged since the last flush. Raises what ``SessionWriter.append`` raises."""
         with self._mutex:
-            batch = self.session.batch(self._writer.next_seq)
+            batch = self.session.batch(self._writer.packer, self._writer.next_seq)
             if batch:
                 self._writer.append(batch)
 

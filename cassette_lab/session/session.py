@@ -20,7 +20,7 @@ from cassette_lab.jsonio.text import show
 from cassette_lab.session.chunks import is_packed_row
 from cassette_lab.session.frozen import freeze, freeze_delta
 from cassette_lab.session.model import CHUNK_TYPE, Event, SessionHeader
-from cassette_lab.session.packing import Batch, Folding, delta_of
+from cassette_lab.session.packing import Batch, Packer, Packing, delta_of
 from cassette_lab.surface import ELIGIBLE_TYPES, Surface, surface_messages
 
 WRITTEN_FORMAT: Final = 0
@@ -120,7 +120,7 @@ class Session:
         self._mutex = threading.Lock()
         self._events: list[Event] = []
         self._surface = Surface()
-        self._folding: Folding | None = None
+        self._packing: Packing | None = None
         for event in seed:
             self._adopt(event)
         if len(self._events) < (header.seed_length or 0):
@@ -193,17 +193,27 @@ class Session:
             time = self._clock() if time_ms is None else time_ms
             return self._add(Event(kind, len(self._events), time, data, ignorable, sources, surface_op))
 
-    def batch(self, start: int) -> Batch:
-        """The events from seq ``start`` on, to be stored. What is logged from now on is folded into rows at once.
+    def pack(self, packer: Packer, start: int) -> None:
+        """Make rows of what is logged from seq ``start`` on, at once; then a ``batch`` has little left to do.
 
-        So the next batch costs little where it begins at this one's end; any other is folded when it is asked for.
+        An event that is too large for a store is then refused when it is logged.
+        """
+        with self._mutex:
+            self._packing = Packing(packer, start, self._events[start:])
+
+    def batch(self, packer: Packer, start: int) -> Batch:
+        """The events from seq ``start`` on, to be stored. The next batch is expected to begin at this one's end.
+
+        Raises ``FormatError`` for an event that is too large for a store.
         """
         with self._mutex:
             events = self._events[start:]
-            folding, self._folding = self._folding, Folding(len(self._events))
-        if folding is None or folding.start != start:
-            return Batch(events)
-        return Batch(events, folding.close())
+            packing = self._packing
+            if packing is None or packing.start != start or packing.packer is not packer:
+                packing = Packing(packer, start, events)
+            batch = Batch(events, packing)
+            self._packing = Packing(packer, start + len(events))
+            return batch
 
     def completed(self) -> list[Event]:
         """The events up to the last turn that ended; none before one has."""
@@ -238,11 +248,12 @@ class Session:
         else:  # most events are deltas: a shorter way to the same
             _check_count(event.time, "time")
             event = Event(CHUNK_TYPE, event.seq, event.time, data)
+        row = None if self._packing is None else self._packing.encode(event, delta)
         if event.type in ELIGIBLE_TYPES or event.surface_op is not None or event.source_event_seqs is not None:
             self._surface.add(event.to_json(), event.seq, lambda seq: self._events[seq].to_json())
         self._events.append(event)
-        if self._folding is not None:
-            self._folding.add(event, delta)
+        if self._packing is not None:
+            self._packing.add(event, delta, row)
         return event
 
 

@@ -11,15 +11,15 @@ import contextlib
 import os
 import re
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 from cassette_lab.errors import ConfigError, ExistingFileError, FormatError, MissingFileError
 from cassette_lab.session.frames import FrameWriter
 from cassette_lab.session.locking import SessionLock
-from cassette_lab.session.model import Event, SessionHeader, SessionLog
-from cassette_lab.session.packing import encode_json, encode_lines
+from cassette_lab.session.model import SessionHeader, SessionLog
+from cassette_lab.session.packing import Packer, encode_json, encode_line, join_lines
 from cassette_lab.session.paths import FILE_NAMES, LogEncoding, log_path, path_segment
 from cassette_lab.session.reader import FILE_NAME, SessionReader, read_header, read_session
 from cassette_lab.session.repair import cut_file, find_cut, sync_folder
@@ -41,7 +41,7 @@ class JsonlStore(WritableStore):
             raise ConfigError(f"encoding must be zstd or jsonl, not {encoding!r}")
         self.root = Path(root).absolute()
         self.encoding: LogEncoding = encoding
-        self._pack = pack
+        self._packer = Packer(encode_line, pack=pack)
         super().__init__()
         for folder in self._folders():
             self._check_encoding(folder)
@@ -97,7 +97,7 @@ class JsonlStore(WritableStore):
             raise FormatError(f"the log cannot be repaired ({error.strerror or error})", path=path) from error
 
     def _writer(self, path: Path, header: SessionHeader, lock: SessionLock | None = None, next_seq: int = 0) -> JsonlWriter:
-        writer = JsonlWriter(path, header, encoding=self.encoding, pack=self._pack, lock=lock, next_seq=next_seq)
+        writer = JsonlWriter(path, header, encoding=self.encoding, packer=self._packer, lock=lock, next_seq=next_seq)
         self._writers.add(writer)
         return writer
 
@@ -155,21 +155,19 @@ class JsonlWriter(StoreWriter):
         header: SessionHeader,
         *,
         encoding: LogEncoding,
-        pack: bool,
+        packer: Packer,
         lock: SessionLock | None,
         next_seq: int,
     ) -> None:
         self._frames = FrameWriter() if encoding == "zstd" else None
-        self._pack = pack
         self._broken: str | None = None
         self._descriptor = -1
         if lock is not None:
             self._hold(os.open(path, os.O_RDWR | getattr(os, "O_BINARY", 0)))
-        self._name = os.fspath(path)
-        super().__init__(path, header, lock, next_seq)
+        super().__init__(path, header, packer, lock, next_seq)
 
-    def _store(self, events: Sequence[Event]) -> None:
-        batch = self._encoded(encode_lines(events, pack=self._pack))
+    def _store(self, rows: list[bytes]) -> None:
+        batch = self._encoded(join_lines(rows))
         if self._lock is None:
             self._materialise(batch)
         else:
@@ -192,13 +190,10 @@ class JsonlWriter(StoreWriter):
 
     def _check_file(self) -> None:
         """Whoever writes without asking for the lock is noticed before two batches have the same seqs."""
-        try:
-            there = os.stat(self._name)  # noqa: PTH116 - half the time, for every batch
-        except OSError:
-            there = None
-        if there is None or (there.st_dev, there.st_ino) != self._identity:  # ours as long as we have it open
+        facts = os.fstat(self._descriptor)
+        if facts.st_nlink < self._names:
             raise FormatError("the log was removed or replaced while it was written; nothing more is written", path=self.path)
-        if there.st_size != self._end:
+        if facts.st_size != self._end:
             raise FormatError(
                 "something else wrote into the log; nothing more is written (close this session and resume it)", path=self.path
             )
@@ -256,8 +251,7 @@ class JsonlWriter(StoreWriter):
     def _hold(self, descriptor: int) -> None:
         """Write behind the end of this open file from now on."""
         self._descriptor = descriptor
-        facts = os.fstat(descriptor)
-        self._identity = facts.st_dev, facts.st_ino
+        self._names = os.fstat(descriptor).st_nlink
         self._end = os.lseek(descriptor, 0, os.SEEK_END)
 
 

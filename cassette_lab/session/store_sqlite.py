@@ -12,7 +12,7 @@ import os
 import sqlite3
 import threading
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -20,8 +20,8 @@ from cassette_lab.errors import ClosedError, ExistingFileError, FormatError, Mis
 from cassette_lab.session.chunks import pack_row
 from cassette_lab.session.frames import compress_frame
 from cassette_lab.session.locking import HeldFile, SessionLock
-from cassette_lab.session.model import ChunkRun, Event, Row, SessionHeader, SessionLog
-from cassette_lab.session.packing import encode_json, pack_events
+from cassette_lab.session.model import ChunkRun, Row, SessionHeader, SessionLog
+from cassette_lab.session.packing import Packer, encode_json
 from cassette_lab.session.seqs import encode_seqs
 from cassette_lab.session.session import check_header
 from cassette_lab.session.sqlite import APPLICATION_ID, SqliteStore
@@ -248,10 +248,9 @@ class SqliteWriter(StoreWriter):
     ) -> None:
         self._database = store
         self._state = state
-        super().__init__(store.path, header, lock, next_seq)
+        super().__init__(store.path, header, _PACKER, lock, next_seq)
 
-    def _store(self, events: Sequence[Event]) -> None:
-        rows = [_row_values(self.header.id, row) for row in pack_events(events)]
+    def _store(self, rows: list[tuple[Any, ...]]) -> None:
         lock = self._lock or self._database.lock(self.header.id)
         try:
             self._state = self._insert(rows)
@@ -282,7 +281,7 @@ class SqliteWriter(StoreWriter):
             else:
                 state = (state[0], state[1] + 1)
                 connection.execute("UPDATE sessions SET revision = ? WHERE id = ?", (state[1], session_id))
-            connection.executemany(_INSERT_EVENT, rows)
+            connection.executemany(_INSERT_EVENT, [(session_id, *row) for row in rows])
         return state
 
 
@@ -316,31 +315,35 @@ def _header_values(header: SessionHeader) -> tuple[Any, ...]:
     )
 
 
-def _row_values(session_id: str, row: Row) -> tuple[Any, ...]:
-    """A row of the table. The mark is 0 for a packed row, 1 for an event that may be passed by, else NULL."""
+def _row_values(row: Row) -> tuple[tuple[Any, ...], int]:
+    """A row of the table, and its data's size. The mark is 0 for a packed row, 1 for what may be passed by, else NULL."""
     if isinstance(row, ChunkRun):
         packed = pack_row(row)
-        return (session_id, row.seq0, packed["type"], row.time0, _stored(packed["data"]), None, None, 0)
-    return (
-        session_id,
+        text = encode_json(packed["data"])
+        return (row.seq0, packed["type"], row.time0, _stored(text), None, None, 0), len(text)
+    text = encode_json(row.data)
+    values = (
         row.seq,
         row.type,
         row.time,
-        _stored(row.data),
+        _stored(text),
         None if row.source_event_seqs is None else encode_seqs(row.source_event_seqs),
         None if row.surface_op is None else encode_json(row.surface_op).decode(),
         1 if row.ignorable else None,
     )
+    return values, len(text)
 
 
-def _stored(data: Any) -> str | bytes:
+def _stored(text: bytes) -> str | bytes:
     """Data as text, or as a zstd frame where that is worth it."""
-    text = encode_json(data)
     if len(text) >= _COMPRESSED_FROM_BYTES:
         frame = compress_frame(text)
         if len(frame) < len(text):
             return frame
     return text.decode()
+
+
+_PACKER: Final = Packer(_row_values)
 
 
 def _is_storable(text: str) -> bool:

@@ -12,11 +12,12 @@ import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from cassette_lab.errors import ClosedError, FormatError
 from cassette_lab.session.locking import SessionLock
 from cassette_lab.session.model import Event, SessionHeader, SessionLog
+from cassette_lab.session.packing import Batch, Packer
 from cassette_lab.session.persistence import Resumed
 from cassette_lab.session.repair import closing_events
 from cassette_lab.session.session import check_header
@@ -25,8 +26,9 @@ from cassette_lab.session.session import check_header
 class StoreWriter(ABC):
     """The writer of one session; see ``SessionWriter``. Without a lock nothing is there yet. ``path`` is for errors."""
 
-    def __init__(self, path: Path, header: SessionHeader, lock: SessionLock | None, next_seq: int) -> None:
+    def __init__(self, path: Path, header: SessionHeader, packer: Packer, lock: SessionLock | None, next_seq: int) -> None:
         self.path = path
+        self.packer = packer
         self.header = header
         self.next_seq = next_seq
         self._lock = lock
@@ -40,7 +42,7 @@ class StoreWriter(ABC):
             self._check_usable()
             _check_batch(self.header, events, self.next_seq)
             if events:
-                self._store(events)
+                self._store(self.packer.rows(events))
                 self.next_seq += len(events)
 
     def close(self) -> None:
@@ -54,8 +56,8 @@ class StoreWriter(ABC):
             self.close()
 
     @abstractmethod
-    def _store(self, events: Sequence[Event]) -> None:
-        """Write a batch that follows; all of it, or nothing."""
+    def _store(self, rows: list[Any]) -> None:
+        """Write a batch that follows, as ``packer`` made it; all of it, or nothing."""
 
     def _release(self) -> None:
         if self._lock is not None:
@@ -128,7 +130,8 @@ def check_resumable(log: SessionLog, session_id: str, path: Path) -> None:
 
 def _check_batch(header: SessionHeader, events: Sequence[Event], next_seq: int) -> None:
     """Whether a batch follows what is stored. Raises ``FormatError``."""
-    for seq, event in enumerate(events, next_seq):
+    # A batch of a session's own need not be looked through.
+    for seq, event in enumerate(events[:1] if isinstance(events, Batch) else events, next_seq):
         if event.seq != seq:
             raise FormatError(f"the batch has event {event.seq} where {seq} follows", field="seq")
     inherited = header.seed_length or 0

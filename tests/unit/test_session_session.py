@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from cassette_lab.errors import FormatError, SurfaceError
 from cassette_lab.jsonio import JsonObject
-from cassette_lab.session.model import ChunkRun, Event, SessionHeader
+from cassette_lab.session.model import ChunkRun, Event, Row, SessionHeader
+from cassette_lab.session.packing import MOST_ROW_BYTES, Packer
 from cassette_lab.session.session import Session, check_header, new_header
 
 NOW = 1_700_000_000_000
@@ -200,18 +201,30 @@ def test_deltas_are_checked_and_frozen_as_all_other_events_are(data: JsonObject,
     assert logged[0] == logged[1]
 
 
+ROWS = Packer(lambda row: (row, 0))
+
+
 class TestBatches:
-    def test_a_batch_that_follows_the_last_one_is_folded_while_it_is_logged(self) -> None:
-        log = session()
+    def test_a_batch_that_follows_the_last_one_is_packed_while_it_is_logged(self) -> None:
+        packed: list[Row] = []
+
+        def encode(row: Row) -> tuple[Row, int]:
+            packed.append(row)
+            return row, 0
+
+        log, packer = session(), Packer(encode)
         turn(log, 1)
-        assert list(log.batch(0)) == list(log.events)
+        log.pack(packer, 0)
+        assert packed == log.batch(packer, 0) == list(log.events)
         for text in ("a", "b", "c"):
             log.append("assistant/chunk", delta(text))
         turn(log, 2)
-        batch = log.batch(3)
-        assert list(batch) == list(log.events[3:])
-        assert isinstance(batch.rows[0], ChunkRun)
-        assert [batch.rows[0].texts, *batch.rows[1:]] == [["a", "b", "c"], *log.events[6:]]
+        made = len(packed)
+        batch = log.batch(packer, 3)
+        run, *others = batch.rows
+        assert isinstance(run, ChunkRun)
+        assert (run.seq0, run.texts, others) == (3, ["a", "b", "c"], log.events[6:])
+        assert (list(batch), len(packed)) == (log.events[3:], made)
 
     @pytest.mark.parametrize("start", [0, 2, 5, 7])
     def test_a_batch_may_begin_anywhere(self, start: int) -> None:
@@ -219,11 +232,33 @@ class TestBatches:
         for number in range(8):
             log.append("assistant/chunk", delta("x", index=number // 5))
             if number == 2:
-                log.batch(1)
-        batch = log.batch(start)
-        assert list(batch) == list(log.events[start:])
+                log.batch(ROWS, 1)
+        batch = log.batch(ROWS, start)
+        assert list(batch) == log.events[start:]
         assert [event for row in batch.rows for event in ([row] if isinstance(row, Event) else row.events())] == batch
-        assert len(batch.rows) == (2 if start < 5 else 1)
+        assert log.batch(ROWS, len(log.events)) == []
+
+    def test_what_is_too_large_for_the_store_is_refused_before_it_counts(self) -> None:
+        def refuse(row: Row) -> tuple[Row, int]:
+            if isinstance(row, Event) and row.type == "user/message":
+                raise FormatError("too large")
+            return row, 0
+
+        log, packer = session(), Packer(refuse)
+        log.pack(packer, 0)
+        log.append("assistant/chunk", delta("x"))
+        with pytest.raises(FormatError, match="too large"):
+            log.append("user/message", user("x"), surface_op="append")
+        log.append("assistant/chunk", delta("y"))
+        assert log.messages() == []
+        assert [event.seq for event in log.batch(packer, 0)] == [0, 1]
+
+    def test_a_delta_that_no_packed_row_can_hold_stands_alone(self) -> None:
+        log = session()
+        log.pack(ROWS, 0)
+        for size in (1, 1, 1, MOST_ROW_BYTES, 1, 1, 1):
+            log.append("assistant/chunk", delta("x" * size))
+        assert [type(row) for row in log.batch(ROWS, 0).rows] == [ChunkRun, Event, ChunkRun]
 
 
 def delta(text: str, index: int = 0) -> JsonObject:

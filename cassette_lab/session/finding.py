@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from cassette_lab.errors import FormatError
+from cassette_lab.looking import is_folder
 from cassette_lab.session.frames import is_zstd
 from cassette_lab.session.lines import LogFile
 from cassette_lab.session.reader import FILE_NAME
@@ -48,7 +49,7 @@ def find_logs(path: str | Path) -> Iterator[FoundLog]:
     A path that gives none is a problem.
     """
     path = Path(path)
-    if not path.is_dir():
+    if not is_folder(path):
         yield _file(path)
         return
     found = False

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from cassette_lab.errors import FormatError
 from cassette_lab.jsonio.text import show
+from cassette_lab.looking import exists, from_home, is_folder
 from cassette_lab.session.finding import FoundLog, find_logs, logs_in
 from cassette_lab.session.reader import read_header
 from cassette_lab.session.sqlite import SqliteStore
@@ -35,12 +36,12 @@ def locate(source: str | Path, session_id: str | None = None) -> LogPlace:
     it, else the one below it; the session that was asked for may be any of those below. Raises ``FormatError`` for a
     folder without a log, and with several where nothing chooses.
     """
-    path = Path(source).expanduser()
-    if session_id is None and not path.exists():
+    path = from_home(source)
+    if session_id is None and not exists(path):
         head, mark, asked = str(path).rpartition(_MARK)
-        if mark and asked and Path(head).exists():
+        if mark and asked and exists(head):
             path, session_id = Path(head), asked
-    return _in_folder(path, session_id) if path.is_dir() else LogPlace(path, session_id)
+    return _in_folder(path, session_id) if is_folder(path) else LogPlace(path, session_id)
 
 
 def check_id(holds: str, asked: str | None, path: str | Path | None) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from cassette_lab.errors import CassetteLabError, ConfigError, FormatError
+from cassette_lab.looking import exists, is_file, is_folder
 from cassette_lab.session.finding import logs_in
 from cassette_lab.tables.kinds import KINDS, Kind, kind_of
 
@@ -78,9 +79,9 @@ def _each(paths: Iterable[PathLikes]) -> Iterator[str]:
 def _files(path: str) -> tuple[Path, list[Found]]:
     """The folder a path names its files from, and these."""
     plain = Path(path)
-    if plain.is_dir():
+    if is_folder(plain):
         return plain, _folder(plain)
-    if plain.exists() or not glob.has_magic(path):
+    if exists(plain) or not glob.has_magic(path):
         return plain.parent, [Found(plain, _named(plain))]
     base = Path(path)
     while glob.has_magic(str(base)):
@@ -94,12 +95,12 @@ def _files(path: str) -> tuple[Path, list[Found]]:
     for match in matches:
         if any(map(_passed_by, match.relative_to(base).parent.parts)):
             continue
-        if match.is_dir():
+        if is_folder(match):
             if not (_passed_by(match.name) or match.is_symlink()):
                 found += _folder(match, empty_is_problem=False)
         elif anything:
             found += [each for each in _in_folder(match.parent, [match.name]) if each.path == match]
-        elif match.is_file():
+        elif is_file(match):
             found.append(Found(match, _named(match)))
     if not found:
         message = "no file matches this pattern; check the folder, or use ** to look into folders below it"
@@ -111,13 +112,18 @@ def _folder(folder: Path, *, empty_is_problem: bool = True) -> list[Found]:
     """The artefacts in a folder and those below it."""
     found: list[Found] = []
 
-    def unreadable(error: OSError) -> None:
-        problem = FormatError(f"the folder cannot be read ({error.strerror or error})", path=error.filename)
-        found.append(Found(Path(error.filename), problem=problem))
-
-    for where, folders, names in os.walk(folder, onerror=unreadable):
-        folders[:] = [name for name in folders if not _passed_by(name)]
-        found += _in_folder(Path(where), names)
+    waiting = [folder]
+    while waiting:  # not os.walk, which Python 3.11 nests as deep as the folders are
+        where = waiting.pop()
+        try:
+            entries = list(os.scandir(where))
+        except OSError as error:
+            problem = FormatError(f"the folder cannot be read ({error.strerror or error})", path=where)
+            found.append(Found(where, problem=problem))
+            continue
+        inner = {entry.name for entry in entries if _is_folder(entry)}
+        waiting += [where / name for name in inner if not _passed_by(name)]
+        found += _in_folder(where, [entry.name for entry in entries if entry.name not in inner])
     if not found and empty_is_problem:
         message = (
             "there is no cassette or session log in this folder or below it; a cassette is named *.cassette.jsonl, a log "
@@ -127,10 +133,18 @@ def _folder(folder: Path, *, empty_is_problem: bool = True) -> list[Found]:
     return sorted(found, key=lambda each: each.path.parts)
 
 
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    """Whether it is a folder to look into; one behind a link is not."""
+    try:
+        return entry.is_dir(follow_symlinks=False)
+    except OSError:
+        return False
+
+
 def _in_folder(folder: Path, names: list[str]) -> list[Found]:
     """The artefacts that lie in a folder: cassettes by their looks, session logs as the sessions' own folders have them."""
     cassette, session = KINDS["cassette"], KINDS["session"]
-    files = [path for path in (Path(folder, name) for name in names) if path.is_file()]
+    files = [path for path in (Path(folder, name) for name in names) if is_file(path)]
     cassettes = {path for path in files if cassette.found_in_folder(path)}
     logs = [each for each in logs_in(folder) if each.path not in cassettes]
     return [Found(path, cassette) for path in files if path in cassettes] + [
@@ -145,14 +159,14 @@ def _passed_by(folder: str) -> bool:
 
 def _named(path: Path) -> Kind:
     """The kind of a file that was named: where it looks like none, the cassette reader says what it is."""
-    return (kind_of(path) if path.is_file() else None) or KINDS["cassette"]
+    return (kind_of(path) if is_file(path) else None) or KINDS["cassette"]
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
     """The same for two names of one file."""
     try:
         facts = path.stat()
-    except OSError:
+    except (OSError, ValueError):
         return None
     return (facts.st_dev, facts.st_ino) if facts.st_ino else None
 

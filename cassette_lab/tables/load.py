@@ -104,7 +104,7 @@ def _size_bytes(found: Found) -> int:
     """0 where it is not known; the reader says why."""
     try:
         return 0 if found.kind is None else found.path.stat().st_size
-    except OSError:
+    except (OSError, ValueError):
         return 0
 
 

@@ -61,12 +61,14 @@ def summarised(document: JsonObject) -> list[str]:
         "turns": plural(document["turns"], "turn") + (f": {ends}" if ends else ""),
         "end": document["end"] or UNKNOWN,
         "model calls": f"{document['modelCalls']:,} in {plural(document['steps'], 'step')}, "
-        f"{plural(document['retries'], 'retry', 'retries')}, {plural(document['compactions'], 'compaction')}",
+        f"{plural(document['retries'], 'retry', 'retries')}",
         "tokens": tokens_text(document["tokens"]),
         "tool calls": f"{document['toolCalls']:,}, {plural(document['toolErrors'], 'error')}",
         "log": f"format {document['format']}, {document['encoding']}, {document['bytes']:,} bytes, "
         f"{plural(document['events'], 'event')} in {plural(document['rows'], 'row')}",
     }
+    if document["compactions"] or document["prunes"]:
+        facts["shortened"] = _shortened(document)
     if document["inheritedEvents"]:
         facts["inherited"] = f"{plural(document['inheritedEvents'], 'event')} of its parent, not counted above"
     lines = [document["file"], *(f"  {name:<14}{value}" for name, value in facts.items())]
@@ -96,6 +98,13 @@ def tokens_text(tokens: Mapping[str, int]) -> str:
         if name in tokens
     ]
     return ", ".join(told) or "tokens unknown"
+
+
+def _shortened(document: JsonObject) -> str:
+    failed = f" ({document['failedCompactions']:,} failed)" if document["failedCompactions"] else ""
+    prunes = f"; {plural(document['prunes'], 'prune')}" if document["prunes"] else ""
+    took = f"{duration_text(document['compactionMs'])}, {tokens_text(document['compactionTokens'])}"
+    return f"{plural(document['compactions'], 'compaction')}{failed}, {took}{prunes}"
 
 
 def _model(model: JsonObject) -> str:

@@ -27,6 +27,12 @@ def span_ms(start: Time | None, end: Time | None) -> float | None:
     return float(end - start) if start is not None and end is not None and end >= start else None
 
 
+def known_sum(values: Iterable[float | None]) -> float | None:
+    """The sum of what is known; None where nothing is."""
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
 @dataclass(frozen=True, slots=True)
 class Turn:
     """One turn. ``end_kind`` is None while it is open; ``completed`` is the only success.

@@ -294,7 +294,7 @@ def _which(ids: list[str]) -> str:
     named = ", ".join(show(session_id[:_SHOWN_CHARACTERS]) for session_id in ids[:_SHOWN_IDS])
     more = f" and {len(ids) - _SHOWN_IDS:,} more" if len(ids) > _SHOWN_IDS else ""
     return (
-        f"the store has {len(ids):,} sessions: {named}{more}; choose one by its id (session_id, in a shell --id), "
+        f"the store has {len(ids):,} sessions: {named}{more}; choose one by its id (session_id, or behind the path: PATH#ID), "
         "or load all of them by the path"
     )
 

@@ -14,7 +14,7 @@ from statistics import median
 from typing import Final
 
 from cassette_lab.jsonio import JsonObject
-from cassette_lab.session.facts import ModelCall, SessionFacts, Time, ToolCall, own, span_ms
+from cassette_lab.session.facts import ModelCall, SessionFacts, Time, ToolCall, known_sum, own, span_ms
 
 _LAST_MS: Final = 253_402_300_799_999
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -45,7 +45,7 @@ def row(facts: SessionFacts) -> JsonObject:
 def summary(facts: SessionFacts) -> JsonObject:
     """Everything a person asks about one session; ``problems`` are told one by one."""
     header, calls = facts.header, own(facts.model_calls)
-    descriptor = facts.descriptor
+    compactions, descriptor = own(facts.compactions), facts.descriptor
     return {
         **row(facts),
         "format": header.version,
@@ -65,7 +65,12 @@ def summary(facts: SessionFacts) -> JsonObject:
         "steps": sum(step.start_seq is not None for step in own(facts.steps)),
         "turnEnds": dict(Counter(turn.end_kind or OPEN for turn in own(facts.turns)).most_common()),
         "retries": len(own(facts.retries)),
-        "compactions": len(own(facts.compactions)),
+        "retryDelayMs": known_sum(retry.delay_ms for retry in own(facts.retries)),
+        "compactions": len(compactions),
+        "failedCompactions": sum(each.failed for each in compactions),
+        "compactionMs": known_sum(each.duration_ms for each in compactions),
+        "compactionTokens": facts.compaction_usage.to_json(),
+        "prunes": len(own(facts.prunes)),
         "models": _models(calls),
         "tools": _tools(own(facts.tool_calls)),
         "children": list(dict.fromkeys(child.session_id for child in own(facts.children))),

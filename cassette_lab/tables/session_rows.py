@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from operator import attrgetter
 from typing import Any, Final
 
 import pyarrow as pa
 
-from cassette_lab.session.facts import ModelCall, SessionFacts, ToolCall, own, span_ms
+from cassette_lab.session.facts import ModelCall, SessionFacts, ToolCall, known_sum, own, span_ms
 from cassette_lab.session.usage import Usage
 from cassette_lab.tables import session_columns
 from cassette_lab.tables.gathering import Columns
@@ -100,7 +100,7 @@ def _session(facts: SessionFacts, *, bodies: bool) -> Columns:
         "tool_calls": len(tools),
         "tool_errors": sum(call.is_error is True for call in tools),
         "retries": len(own(facts.retries)),
-        "retry_delay_ms": _sum(retry.delay_ms for retry in own(facts.retries)),
+        "retry_delay_ms": known_sum(retry.delay_ms for retry in own(facts.retries)),
         **_shortened(facts),
         "input_tokens": usage.input_tokens,
         "output_tokens": usage.output_tokens,
@@ -132,15 +132,9 @@ def _shortened(facts: SessionFacts) -> dict[str, Any]:
     return {
         "compactions": len(compactions),
         "failed_compactions": sum(each.failed for each in compactions),
-        "compaction_ms": _sum(each.duration_ms for each in compactions),
-        "compacted_tokens": _sum(each.shadowed_tokens for each in compactions),
+        "compaction_ms": known_sum(each.duration_ms for each in compactions),
+        "compacted_tokens": known_sum(each.shadowed_tokens for each in compactions),
         "prunes": len(prunes),
-        "pruned_tokens": _sum(each.shadowed_tokens for each in prunes),
+        "pruned_tokens": known_sum(each.shadowed_tokens for each in prunes),
         **{f"compaction_{name}": getattr(usage, name) for name in session_columns.COMPACTION_TOKENS},
     }
-
-
-def _sum(values: Iterable[float | None]) -> float | None:
-    """The sum of what is known; None where nothing is."""
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None

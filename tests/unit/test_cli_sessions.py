@@ -108,6 +108,25 @@ def test_one_log_is_summed_up(store: Path, capsys: pytest.CaptureFixture[str]) -
     assert "secret" not in str(document)
 
 
+def test_what_shortened_a_conversation_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    events = [
+        ev("compaction/start", {"compactionId": "a"}, 10),
+        ev("compaction/summary", {"compactionId": "a", "usage": {"inputTokens": 9, "outputTokens": 1}}, 20),
+        ev("compaction/end", {"compactionId": "a"}, 30),
+        ev("compaction/end", {"compactionId": "b", "error": {}}, 40),
+        ev("compaction/prune", {}, 50),
+    ]
+    folder = write(
+        tmp_path / "s1" / "session.jsonl", text(header(), *({**each, "seq": at} for at, each in enumerate(events)))
+    ).parent
+    assert main(["session", str(folder)]) == 0
+    assert "  shortened     2 compactions (1 failed), 20 ms, 9 tokens in, 1 out; 1 prune\n" in capsys.readouterr().out
+    assert main(["session", str(folder), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["compactions"], document["failedCompactions"], document["prunes"]) == (2, 1, 1)
+    assert (document["compactionMs"], document["compactionTokens"]) == (20, {"inputTokens": 9, "outputTokens": 1})
+
+
 def test_what_is_wrong_with_a_log_is_told(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["session", str(store / "--p--" / "c-torn" / "session.jsonl")]) == 0
     assert "  problem       line 6: the last line is not whole (11 bytes)" in capsys.readouterr().out
@@ -122,10 +141,13 @@ def test_of_a_store_one_session_is_chosen_and_all_are_listed(tmp_path: Path, cap
     broken = ("zwei", 0, "turn/start", START_MS, "{", None, None, None)
     path = str(make_store(tmp_path / "s.db", 17, [row(0, "turn/start", {"turn": 1}), second, broken]))
     assert main(["session", path]) == 1
-    assert "3 sessions: one, two, zwei; choose one by its id (session_id, in a shell --id)" in capsys.readouterr().err
-    assert main(["session", path, "--id", "two", "--json"]) == 0
-    document = json.loads(capsys.readouterr().out)
-    assert (document["id"], document["end"], document["encoding"]) == ("two", "open", "sqlite")
+    assert (
+        "3 sessions: one, two, zwei; choose one by its id (session_id, or behind the path: PATH#ID)" in capsys.readouterr().err
+    )
+    for words in ([path, "--id", "two"], [f"{path}#two"]):
+        assert main(["session", *words, "--json"]) == 0
+        document = json.loads(capsys.readouterr().out)
+        assert (document["id"], document["end"], document["encoding"]) == ("two", "open", "sqlite")
     assert main(["sessions", path, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert [each["id"] for each in document["sessions"]] == ["one", "two"]

@@ -54,14 +54,15 @@ class Context:
         self._effects[key] = undo
         return lambda: None if self._effects.pop(key, None) is None else undo()
 
-    def child(self, *, name: str = "child") -> Context:
-        """A context inside of this one, disposed with it at the latest."""
+    def child(self, *, name: str = "child", owned: bool = True) -> Context:
+        """A context inside of this one, disposed with it at the latest. One that is not ``owned`` lives on its own."""
         child = Context(name=name)
         child._listeners = self._listeners
         child._services = self._services.new_child()
         self._check_open()
-        self._effects[child] = child.dispose
-        child.effect(lambda: self._effects.pop(child, None))
+        if owned:
+            self._effects[child] = child.dispose
+            child.effect(lambda: self._effects.pop(child, None))
         return child
 
     async def dispose(self) -> None:
@@ -203,3 +204,7 @@ def _layer(listener: Listener, inner: Callable[[Any], Any]) -> Callable[[Any], A
 
 _log: Final = logging.getLogger("cassette_lab.host")
 _being_disposed: Final[ContextVar[frozenset[Context]]] = ContextVar("cassette_lab_being_disposed", default=frozenset())
+
+
+HOST: Final = Context()
+"""The host of agents that are given none. Whoever listens here hears of all of them; it is never disposed."""

@@ -1,16 +1,20 @@
-"""The provider ``spawn``: runs ``@subagent`` functions, each call as a task of its own, a child of who called."""
+"""The providers of this process: ``spawn`` runs ``@subagent`` functions, each call as a task of its own, a child of who called.
+
+For an agent of this process it starts another agent, and so does ``fork``.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Literal
 
 from cassette_lab.cassette.runs import Run, aborted_result, new_run_id
 from cassette_lab.contracts import ROOT_PARENT, Capabilities, SubagentRequest, SubagentResult
 from cassette_lab.errors import AbortError, ConfigError
 from cassette_lab.host.ambient import context_of, new_child
 from cassette_lab.host.handlers import FunctionCall, Handler
+from cassette_lab.host.local import AgentCall, LocalAgent
 from cassette_lab.host.registry import REGISTRY
 
 
@@ -27,8 +31,8 @@ class FunctionProvider:
         """Know ``handler`` by its label, from now on."""
         self._handlers[handler.label] = handler
 
-    async def start(self, request: SubagentRequest) -> FunctionRun:
-        """Call the function of a call made in Python, else the one that the request's label names.
+    async def start(self, request: SubagentRequest) -> Run:
+        """Call the function of a call made in Python, else the one that the request's label names; spawn an agent for an agent.
 
         ``ConfigError`` where there is none, ``AbortError`` for a signal that is aborted, ``IdentityError`` or
         ``TypeError`` where the request does not fit the function.
@@ -37,12 +41,26 @@ class FunctionProvider:
             raise AbortError("the call was aborted before it started")
         if isinstance(request, FunctionCall):
             handler = request.handler
-        elif request.label in self._handlers:
+        elif request.label in self._handlers and not isinstance(request, AgentCall):
             handler = self._handlers[request.label]
+        elif isinstance(request, AgentCall) or isinstance(request.parent, LocalAgent):
+            return _start_agent(request, "spawn")
         else:
             known = ", ".join(self._handlers) or "none"
             raise ConfigError(f"no @subagent is called {request.label!r}; there is {known}", field="label")
         return FunctionRun(handler, request)
+
+
+class ForkProvider:
+    """Starts children that begin with what the calling agent, one of this process, has completed."""
+
+    name: Final = "fork"
+    capabilities: Final = Capabilities()
+    inherits_parent_context: Final = True
+
+    async def start(self, request: SubagentRequest) -> Run:
+        """Fork the agent that asks. ``ConfigError`` where that is none of this process; what ``start_child`` raises."""
+        return _start_agent(request, "fork")
 
 
 class FunctionRun(Run):
@@ -91,7 +109,17 @@ class FunctionRun(Run):
             self._settle(task.result())
 
 
+def _start_agent(request: SubagentRequest, provider: Literal["spawn", "fork"]) -> Run:
+    from cassette_lab.host.subagents import agent_of, start_child
+
+    agent = agent_of(request)
+    if agent is None:
+        raise ConfigError(f"{provider} is for the agents of this process, and who asks is none of them", field="parent")
+    return start_child(agent, request, provider)
+
+
 FUNCTIONS: Final = FunctionProvider()
 """Where ``@subagent`` defines functions."""
 
 REGISTRY.register(FUNCTIONS)
+REGISTRY.register(ForkProvider())

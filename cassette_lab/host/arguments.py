@@ -1,0 +1,107 @@
+"""A function's parameters as a JSON schema, and what a model wrote as its arguments: pydantic's work."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable
+from typing import Any, Final
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic.errors import PydanticUserError
+from pydantic.json_schema import GenerateJsonSchema
+
+from cassette_lab.errors import ConfigError
+from cassette_lab.host.docstrings import read_docstring
+from cassette_lab.host.tools import ToolContext, ToolError
+from cassette_lab.jsonio import JsonObject
+
+_MOST_ERRORS: Final = 5
+
+
+class Arguments:
+    """What a function takes. ``description`` says what it is for, ``schema`` is an object with one property a parameter.
+
+    Raises ``ConfigError`` for a function that takes what no JSON object can name (``*args``, ``**kwargs``), or whose
+    annotations pydantic does not know.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._name = getattr(function, "__name__", type(function).__name__)
+        self.description, told = read_docstring(inspect.getdoc(function) or "")
+        target = function if inspect.isroutine(function) else type(function).__call__
+        try:
+            signature = inspect.signature(function)
+            hints = typing.get_type_hints(target, include_extras=True)
+        except (TypeError, ValueError, NameError) as error:
+            raise self._refusal(f"its parameters cannot be read ({error})") from error
+        self._parameters: list[tuple[str, inspect.Parameter]] = []
+        self._context: str | None = None
+        fields: dict[str, Any] = {}
+        for name, parameter in signature.parameters.items():
+            annotation = hints.get(name, Any)
+            if annotation is ToolContext:
+                self._context = name
+                continue
+            if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+                raise self._refusal(f"a model cannot fill *{name}; name the parameters")
+            default = ... if parameter.default is parameter.empty else parameter.default
+            key = f"p{len(self._parameters)}"  # pydantic refuses some names, and a model's arguments may have any
+            fields[key] = annotation, Field(default, alias=name, description=told.get(name))
+            self._parameters.append((key, parameter))
+        try:
+            config = ConfigDict(extra="forbid", arbitrary_types_allowed=False)
+            self._model: type[BaseModel] = create_model(self._name, __config__=config, **fields)
+            self.schema: JsonObject = untitled(self._model.model_json_schema(schema_generator=_Schema))
+        except PydanticUserError as error:
+            raise self._refusal(f"its annotations make no JSON schema ({str(error).splitlines()[0]})") from error
+
+    def parse(self, text: str, context: ToolContext) -> tuple[list[Any], dict[str, Any]]:
+        """What to call the function with. Raises ``ToolError`` (``INVALID_ARGS``) that tells the model what does not fit."""
+        try:
+            values = self._model.model_validate_json(text or "{}")
+        except ValidationError as error:
+            raise ToolError(f"invalid arguments: {told_errors(error)}", name="ToolArgsError", code="INVALID_ARGS") from None
+        args: list[Any] = []
+        kwargs: dict[str, Any] = {}
+        for key, parameter in self._parameters:
+            if parameter.kind is parameter.POSITIONAL_ONLY:
+                args.append(getattr(values, key))
+            else:
+                kwargs[parameter.name] = getattr(values, key)
+        if self._context is not None:
+            kwargs[self._context] = context
+        return args, kwargs
+
+    def _refusal(self, reason: str) -> ConfigError:
+        return ConfigError(f"{self._name} cannot be a tool: {reason}", field="tools")
+
+
+def told_errors(error: ValidationError) -> str:
+    """What pydantic found, one phrase each, without the values."""
+    found = error.errors(include_url=False, include_input=False, include_context=False)
+    phrases = [
+        ": ".join(part for part in (".".join(map(str, each["loc"])), each["msg"]) if part) for each in found[:_MOST_ERRORS]
+    ]
+    more = len(found) - len(phrases)
+    return "; ".join(phrases) + (f"; and {more} more" if more > 0 else "")
+
+
+def untitled(schema: Any) -> Any:
+    """A schema without the titles that pydantic makes of names: a model gains nothing by them."""
+    if isinstance(schema, list):
+        return [untitled(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        name: value if name in _VALUES else untitled(value)
+        for name, value in schema.items()
+        if not (name == "title" and isinstance(value, str))
+    }
+
+
+class _Schema(GenerateJsonSchema):
+    ignored_warning_kinds = {"non-serializable-default", "skipped-choice"}  # noqa: RUF012 - as the base class has it
+
+
+_VALUES: Final = frozenset({"default", "const", "enum", "examples"})

@@ -1,0 +1,59 @@
+"""The llm service: models by the name of their provider, each call an ``llm/stream`` event that others may watch or answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from cassette_lab.contracts import LlmAdapter, ModelRequest, ModelStream
+from cassette_lab.errors import ConfigError
+from cassette_lab.event_bus import STREAM, EventBus, Undo
+
+
+class Llm:
+    """The models of one host. Whoever calls ``stream`` reads the stream and closes it (``contextlib.aclosing``)."""
+
+    def __init__(self, bus: EventBus) -> None:
+        self._bus = bus
+        self._adapters: dict[str, LlmAdapter] = {}
+
+    def __repr__(self) -> str:
+        return f"<models: {', '.join(self._adapters) or 'none'}>"
+
+    @property
+    def providers(self) -> tuple[str, ...]:
+        """The names that requests may have as their ``provider``."""
+        return tuple(self._adapters)
+
+    def register(self, provider: str, adapter: LlmAdapter) -> Undo:
+        """Let ``adapter`` answer the requests to ``provider``. ``ConfigError`` where another one does."""
+        if self._adapters.setdefault(provider, adapter) is not adapter:
+            raise ConfigError(
+                f"a model is registered for the provider {provider!r} already; take another name", field="provider"
+            )
+
+        def unregister() -> None:
+            if self._adapters.get(provider) is adapter:
+                del self._adapters[provider]
+
+        return unregister
+
+    def stream(self, request: ModelRequest) -> ModelStream:
+        """Begin the call. Raises what listeners raise; if none answers, ``ConfigError`` for a provider without a model."""
+        return self._bus.stream(STREAM, request, self._call)
+
+    def _call(self, request: ModelRequest) -> ModelStream:
+        adapter = self._adapters.get(request.provider or "")
+        if adapter is None:
+            known = ", ".join(self._adapters) or "none"
+            raise ConfigError(f"no model answers for the provider {request.provider!r}; there is {known}", field="provider")
+        return adapter.stream(request)
+
+
+def answer_with(bus: EventBus, adapter: LlmAdapter) -> Undo:
+    """From here on ``adapter`` (a ``ReplayModel``, say) answers every call of the host; no other model is asked."""
+
+    def answer(request: ModelRequest, _: Callable[..., Any]) -> ModelStream:
+        return adapter.stream(request)
+
+    return bus.on(STREAM, answer)

@@ -1,0 +1,171 @@
+"""A model whose answers are written in Python: for tests, demonstrations and notebooks without a key."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import re
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+from cassette_lab.contracts import ModelRequest, StreamChunk
+from cassette_lab.errors import ConfigError
+from cassette_lab.jsonio import JsonObject, canonical
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A tool call of an answer: ``Call("search", query="cats")``. ``arguments`` as a text are sent as they stand."""
+
+    name: str
+    arguments: Mapping[str, Any] | str = field(default_factory=dict)
+
+    def __init__(self, name: str, arguments: Mapping[str, Any] | str | None = None, /, **more: Any) -> None:
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "arguments", arguments if isinstance(arguments, str) else {**(arguments or {}), **more})
+
+    @property
+    def text(self) -> str:
+        """The arguments as a model writes them."""
+        return self.arguments if isinstance(self.arguments, str) else canonical(dict(self.arguments)).decode()
+
+
+@dataclass(frozen=True, slots=True)
+class Say:
+    """One answer: ``reasoning``, ``text`` and tool ``calls``, in this order.
+
+    ``delay_s`` is waited before the first chunk, ``pace_s`` before each further one. ``finish`` is the finish reason's kind;
+    by default what fits. ``error`` is raised in its place, after everything else. ``usage`` is by default a count of words.
+    """
+
+    text: str = ""
+    calls: Sequence[Call] = ()
+    reasoning: str = ""
+    delay_s: float = 0.0
+    pace_s: float = 0.0
+    finish: str | None = None
+    usage: JsonObject | None = None
+    error: BaseException | None = None
+
+
+AnswerLike: TypeAlias = "str | Call | Say | BaseException | Sequence[Call]"
+Answering: TypeAlias = Callable[[ModelRequest], "AnswerLike | Awaitable[AnswerLike]"]
+
+
+class ScriptedModel:
+    """An ``LlmAdapter`` that says what it is told to.
+
+    ``answers``: texts, ``Call``s, ``Say``s and exceptions, one for each model call in order; or one function (plain or async)
+    from the request to an answer; or one mapping from prompts to such lists, where a session is given the list of the first
+    prompt in it that begins so. ``delay_s`` is waited before each answer. ``requests`` are all that it was asked.
+    Out of answers, a call raises ``ConfigError``.
+    """
+
+    def __init__(
+        self,
+        *answers: AnswerLike | Answering | Mapping[str, Sequence[AnswerLike]],
+        provider: str = "scripted",
+        model: str = "scripted-1",
+        delay_s: float = 0.0,
+    ) -> None:
+        self.provider = provider
+        self.model = model
+        self.requests: list[ModelRequest] = []
+        self._delay_s = delay_s
+        self._function: Answering | None = None
+        self._by_prompt: Mapping[str, Sequence[AnswerLike]] | None = None
+        self._answers: list[Any] = list(answers)
+        only = answers[0] if len(answers) == 1 else None
+        if isinstance(only, Mapping):
+            self._by_prompt = only
+        elif callable(only):
+            self._function = only
+        self._cursors: dict[str | None, Iterator[AnswerLike]] = {}
+        self._in_order = iter(self._answers)
+
+    def __repr__(self) -> str:
+        return f"<scripted model {self.model}, {len(self.requests)} calls>"
+
+    def stream(self, request: ModelRequest) -> AsyncGenerator[StreamChunk, None]:
+        """The next answer, chunk by chunk."""
+        self.requests.append(request)
+        return self._chunks(request, self._next(request))
+
+    async def _chunks(self, request: ModelRequest, answer: Any) -> AsyncGenerator[StreamChunk, None]:
+        if inspect.isawaitable(answer):
+            answer = await answer
+        say = _as_say(answer)
+        await _pause(self._delay_s + say.delay_s)
+        for chunk in say_chunks(say, f"call-{len(request.messages)}"):
+            if chunk["type"] != "finish" or say.error is None:
+                yield chunk
+            await _pause(say.pace_s)
+        if say.error is not None:
+            raise say.error
+
+    def _next(self, request: ModelRequest) -> Any:
+        if self._function is not None:
+            return self._function(request)
+        cursor = self._in_order
+        if self._by_prompt is not None:
+            known = self._cursors.get(request.session_id)
+            cursor = known if known is not None else iter(_script(self._by_prompt, request))
+            self._cursors[request.session_id] = cursor
+        answer = next(cursor, None)
+        if answer is None:
+            return ConfigError(f"the scripted model has no answer left for call {len(self.requests)}; write one more")
+        return answer
+
+
+def say_chunks(say: Say, call_id: str) -> Iterator[StreamChunk]:
+    """The chunks of an answer; its tool calls are ``<call_id>-1``, ``-2`` and so on."""
+    index = 0
+    for kind, text in (("reasoning", say.reasoning), ("text", say.text)):
+        if text:
+            yield {"type": "block-start", "index": index, "blockType": kind}
+            for piece in _PIECES.findall(text):
+                yield {"type": f"{kind}-delta", "index": index, "text": piece}
+            yield {"type": "block-end", "index": index, "block": {"type": kind, "text": text}}
+            index += 1
+    for number, call in enumerate(say.calls, 1):
+        names = {"id": f"{call_id}-{number}", "name": call.name}
+        yield {"type": "block-start", "index": index, "blockType": "tool-call"}
+        yield {"type": "tool-call-delta", "index": index, **names, "argumentsDelta": call.text}
+        yield {"type": "block-end", "index": index, "block": {"type": "tool-call", **names, "arguments": call.text}}
+        index += 1
+    words = len(_PIECES.findall(say.reasoning + say.text)) + 5 * len(say.calls)
+    yield {"type": "usage", "usage": say.usage or {"inputTokens": 10, "outputTokens": words}}
+    yield {"type": "finish", "reason": {"kind": say.finish or ("tool-calls" if say.calls else "stop")}}
+
+
+_PIECES: Final = re.compile(r"\s*\S+|\s+")
+
+
+def _as_say(answer: Any) -> Say:
+    if isinstance(answer, Say):
+        return answer
+    if isinstance(answer, str):
+        return Say(answer)
+    if isinstance(answer, Call):
+        return Say(calls=[answer])
+    if isinstance(answer, BaseException):
+        raise answer
+    if isinstance(answer, Sequence) and all(isinstance(each, Call) for each in answer):
+        return Say(calls=answer)
+    raise ConfigError(f"an answer is a text, a Call, a Say or an exception, not {type(answer).__name__}")
+
+
+def _script(scripts: Mapping[str, Sequence[AnswerLike]], request: ModelRequest) -> Sequence[AnswerLike]:
+    """The answers for a session: of the newest prompt in it that a script is written for."""
+    for message in reversed(request.messages):
+        texts = [block.get("text", "") for block in message["content"]] if message.get("role") == "user" else []
+        for prompt, answers in scripts.items():
+            if any(isinstance(text, str) and text.startswith(prompt) for text in texts):
+                return answers
+    return ()
+
+
+async def _pause(seconds: float) -> None:
+    if seconds:
+        await asyncio.sleep(seconds)

@@ -1,0 +1,156 @@
+"""Children of the agents in this process: spawned ones begin with nothing, forked ones with what their parent has completed.
+
+A start either publishes a run or leaves nothing behind. The run belongs to whoever called ``start``: an abort or a disposal
+stops the child, whose session is closed when it ends. The tool by which a model delegates asks for one like everybody else,
+so that a cassette records and answers it. Source: session logs, Header line; Parents and children.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final, Literal
+
+from cassette_lab.cassette.runs import Run, aborted_result, new_run_id
+from cassette_lab.contracts import ABSENT, AbortController, SubagentRequest, SubagentResult
+from cassette_lab.errors import AbortError, ConfigError, NoUpstreamError
+from cassette_lab.event_bus import DISPOSED
+from cassette_lab.host.agent import Agent, child_parts
+from cassette_lab.host.answer import text_of
+from cassette_lab.host.local import AgentCall, LocalAgent
+from cassette_lab.host.loop import TurnEnd
+from cassette_lab.host.tools import FatalToolError, Tool, ToolContext, ToolOutput, failed, text_output, tool
+from cassette_lab.session.persistence import StoredSession
+from cassette_lab.session.session import Session
+
+Provider = Literal["spawn", "fork"]
+REFUSED: Final = "SUBAGENT_REFUSED"
+
+
+def agent_of(request: SubagentRequest) -> Agent | None:
+    """The agent of this process whose child the request asks for; None where there is none."""
+    if isinstance(request, AgentCall):
+        return request.agent
+    return request.parent.agent if isinstance(request.parent, LocalAgent) else None
+
+
+def start_child(parent: Agent, request: SubagentRequest, provider: Provider) -> AgentRun:
+    """Start a child of ``parent``.
+
+    Raises ``AbortError`` for a signal that is aborted, ``ConfigError`` (code ``SUBAGENT_REFUSED``) for a child that is too deep
+    or asks for what its parent does not have, and what the store raises.
+    """
+    if request.signal is not None and request.signal.aborted:
+        raise AbortError("the call was aborted before it started")
+    depth = (parent.session.header.delegation_depth or 0) + 1
+    limit = parent.parts.max_depth if request.max_depth is None else request.max_depth
+    if depth > limit:
+        raise ConfigError(f"subagent depth {depth} exceeds maxDepth {limit}", field="maxDepth", code=REFUSED)
+    parts = child_parts(parent.parts, request)
+    session = Session.fork(parent.session) if provider == "fork" else Session.spawn(parent.session)
+    stored = None if parts.store is None else StoredSession.create(parts.store, session)
+    context = parent.context.child(name="subagent")
+    return AgentRun(Agent.of(context, parts, session, stored), request, provider)
+
+
+class AgentRun(Run):
+    """A child at its task. It is disposed when the task is done; ``dispose`` stops it before that."""
+
+    __slots__ = ("_child", "_controller", "_task", "_unwatch")
+
+    def __init__(self, child: Agent, request: SubagentRequest, provider: Provider) -> None:
+        super().__init__(new_run_id(provider), child.as_parent())
+        self._disposed = True  # until the task is there
+        self._child = child
+        self._controller = AbortController()
+        work = self._work(request, provider)
+        self._task = asyncio.get_running_loop().create_task(work, name=f"subagent {request.label or 'agent'}")
+        self._disposed = False
+        self._task.add_done_callback(self._ended)
+        self._unwatch: Callable[[], None] | None = None
+        if request.signal is not None:
+            signal = request.signal
+            self._unwatch = signal.on_abort(lambda: self._controller.abort(signal.reason))
+
+    async def dispose(self) -> None:
+        """Stop the child if it still works, and return once it has ended and its session is closed."""
+        self._disposed = True
+        if not self.settled:
+            self._controller.abort(DISPOSED)
+            await self._wait()
+
+    async def _work(self, request: SubagentRequest, provider: Provider) -> TurnEnd:
+        child = self._child
+        try:
+            child.log.describe(provider, request.label)
+            end, _ = await child.turn(request.prompt, child.parts.output, self._controller.signal)
+        finally:
+            await child.dispose()
+        return end
+
+    def _ended(self, task: asyncio.Task[TurnEnd]) -> None:
+        if self._unwatch is not None:
+            self._unwatch()
+        error = None if task.cancelled() else task.exception()
+        if task.cancelled() or isinstance(error, (KeyboardInterrupt, SystemExit)):  # those have left through the event loop
+            self._settle(aborted_result())
+        elif error is not None:
+            self._settle(None, error)
+        else:
+            self._settle(_result(task.result()))
+
+
+def subagent_tool(provider: Provider | str) -> Tool:
+    """The tool by which a model gives a task to a child: ``subagent``, or ``subagent_fork``."""
+    if provider not in _DESCRIPTIONS:
+        raise ConfigError(f'subagents are "spawn" or "fork", not {provider!r}', field="subagents")
+
+    async def delegate(description: str, prompt: str, context: ToolContext) -> ToolOutput:
+        """.
+
+        Args:
+            description: A few words that name the task.
+            prompt: The task, with everything that it takes.
+        """
+        try:
+            result = await context.agent.delegate(prompt, label=description, provider=provider, signal=context.signal)
+        except (ConfigError, NoUpstreamError) as error:
+            if error.code == REFUSED:
+                raise
+            raise FatalToolError from error  # a matter of how the run is set up, not of what the model wants
+        return _told(result)
+
+    name = "subagent" if provider == "spawn" else "subagent_fork"
+    return tool(name=name, description=_DESCRIPTIONS[provider])(delegate)
+
+
+_DESCRIPTIONS: Final = {
+    "spawn": "Give a task to a subagent and wait for its answer. It knows nothing of this conversation: tell it all it needs. "
+    "Call this several times at once for tasks that do not depend on each other.",
+    "fork": "Give a task to a subagent that knows this conversation up to the last completed turn, and wait for its answer.",
+}
+_ENDINGS: Final = {
+    "max-tokens": "reached its limit of tokens before it was done",
+    "aborted": "was stopped before it was done",
+    "refusal": "was refused by the model",
+}
+
+
+def _result(end: TurnEnd) -> SubagentResult:
+    if end.stop_reason == "aborted":
+        return aborted_result()
+    extra = {} if end.error is None else {"error": end.error.to_json()}
+    return SubagentResult([*end.content], end.stop_reason, ABSENT if end.structured is ABSENT else end.structured, extra)
+
+
+def _told(result: SubagentResult) -> ToolOutput:
+    """A child's result as the model that asked for it is told."""
+    text = text_of(result.output)
+    if result.stop_reason == "completed":
+        return text_output(text)
+    error = result.extra.get("error")
+    code = error.get("code") if isinstance(error, dict) else None
+    how = _ENDINGS.get(result.stop_reason) or (f"failed ({code})" if code else "failed")
+    return failed(
+        f"the subagent {how}" + (f"\nIts answer up to then:\n{text}" if text else ""), name="SubagentError", code=code
+    )

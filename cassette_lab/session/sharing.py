@@ -23,6 +23,9 @@ _EXPANSION: Final = {".zstd": 8, ".db": 3, ".sqlite": 3, ".sqlite3": 3}
 _PAYS_COLD: Final = 25_000_000
 """About 0.4 s of work: with less a second process has hardly begun when the first one is done."""
 _PAYS_WARM: Final = 4_000_000
+_RUN_COST: Final = 2_000_000
+_RUN_FILES: Final = 32
+"""The files of one task: enough that what it costs beside them does not count, few enough that two processes end together."""
 _AHEAD: Final = 2
 """Tasks that the second process has at most, if they are small: with the second one it need not wait for the first process."""
 _SMALL_COST: Final = 6_000_000
@@ -47,11 +50,11 @@ def cost_of(path: Path, size_bytes: int) -> int:
     return _FILE_COST + size_bytes * _EXPANSION.get(path.suffix, 1)
 
 
-def runs_of(costs: Sequence[int], most_cost: int, most_files: int) -> Iterator[tuple[int, int]]:
-    """Cuts a list of files into runs that are worth a task: each begins and ends there."""
+def runs_of(costs: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Cuts a list of files, of which each costs so much, into runs that are worth a task: where each begins and ends."""
     start = cost = 0
     for number, each in enumerate(costs):
-        if number > start and (cost + each > most_cost or number - start == most_files):
+        if number > start and (cost + each > _RUN_COST or number - start == _RUN_FILES):
             yield start, number
             start, cost = number, 0
         cost += each
@@ -97,7 +100,7 @@ def go_to(folder: str | None) -> None:
 
 def _pays(tasks: Sequence[Task[Any]]) -> bool:
     shareable = sum(task.cost for task in tasks[1:] if task.function is not None)
-    return shareable >= (_PAYS_WARM if Helper.is_ready() else _PAYS_COLD) / 2
+    return shareable > (_PAYS_WARM if Helper.is_ready() else _PAYS_COLD) / 2
 
 
 @contextmanager

@@ -25,9 +25,6 @@ from cassette_lab.tables.telling import Progress, Telling
 OnError: TypeAlias = Literal["raise", "collect"]
 
 _ON_ERROR: Final = ("raise", "collect")
-_RUN_COST: Final = 2_000_000
-_RUN_FILES: Final = 32
-"""The files of one task: enough that what it costs beside them does not count, few enough that two processes end together."""
 
 
 def load(
@@ -88,7 +85,7 @@ def _tasks(found: Sequence[Found], sizes: Sequence[int], *, bodies: bool, collec
     costs = [cost_of(each.path, size) for each, size in zip(found, sizes, strict=True)]
     for shared, group in groupby(range(len(found)), lambda number: found[number].kind is KINDS["session"]):
         numbers = [*group]
-        for start, end in runs_of([costs[number] for number in numbers], _RUN_COST, _RUN_FILES):
+        for start, end in runs_of([costs[number] for number in numbers]):
             files = [(number, found[number]) for number in numbers[start:end]]
             here = partial(part_of, files, bodies=bodies, collect=collect, workers=workers)
             cost = sum(costs[number] for number, _ in files)

@@ -1,0 +1,367 @@
+"""From a request and its prompt to their shapes: counts, names and lengths, within fixed limits. No text gets through here.
+
+Source: flight records, Limits and projection. What a value would have to be is checked, never guessed: anything else raises
+``TypeError`` (or what the caller's own object raises), and nothing is recorded.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from types import MappingProxyType
+from typing import Any, Final
+from weakref import ref
+
+from cassette_lab.contracts import FrozenTools, ModelRequest
+from cassette_lab.event_bus import Assembly
+from cassette_lab.flight.model import (
+    NOTHING_OMITTED,
+    MessageCounts,
+    NamedSize,
+    Omissions,
+    PromptAssembly,
+    RequestProjection,
+    ToolShape,
+)
+from cassette_lab.jsonio.surrogates import join_pairs
+
+NAME_CHARACTERS: Final = 256
+TOOLS: Final = 128
+PROMPT_PARTS: Final = 256
+COUNTER_KEYS: Final = 64
+SCHEMA_NODES: Final = 4096
+
+_SCALARS: Final = frozenset({str, int, float, bool, type(None)})
+_USUAL: Final = frozenset(
+    {
+        "system", "developer", "user", "assistant", "tool",
+        "system-prompt", "runtime-context", "model",
+        "text", "reasoning", "tool-call", "tool-result", "image",
+    }
+)  # fmt: skip
+"""Keys that are known to be short plain strings."""
+
+
+class Projector:
+    """Projects requests and prompts. Of tools that are ``FrozenTools`` it remembers the shape as long as they live."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[ref[FrozenTools], tuple[ToolShape, ...], Omissions]] = {}
+
+    def request(self, request: ModelRequest) -> tuple[RequestProjection, Omissions]:
+        """Shape of a request, and what the limits took from it."""
+        messages, omitted = _messages(request.messages)
+        tools = request.tools
+        known = self._known.get(id(tools))
+        if known is not None and known[0]() is tools:
+            _, shapes, omissions = known
+        elif tools:
+            shapes, omissions = self._tools(tools)
+        else:
+            shapes, omissions = (), NOTHING_OMITTED
+        effort = temperature = most = stop = None
+        if options := request.options:
+            effort = options.get("reasoningEffort")
+            temperature = options.get("temperature")
+            most = options.get("maxTokens")
+            stop = options.get("stop")
+        projection = tuple.__new__(
+            RequestProjection,
+            (
+                _text(request.provider or ""),
+                _text(request.model or ""),
+                messages,
+                0 if request.system is None else _units(request.system),
+                shapes,
+                None if effort is None else _text(effort),
+                None if temperature is None else _number(temperature),
+                None if most is None else _number(most),
+                None if stop is None else _length(stop),
+            ),
+        )
+        return projection, omissions if omitted is None else omissions + omitted
+
+    def prompt(self, assembly: Assembly) -> tuple[PromptAssembly, Omissions]:
+        """Shape of an assembled prompt, and what the limits took from it."""
+        sections, no_sections, long_sections = _parts(assembly.sections)
+        contexts, no_contexts, long_contexts = _parts(assembly.contexts)
+        tools, no_tools, long_tools = _names((tool["name"] for tool in assembly.tools), TOOLS)
+        variables, no_variables, long_variables = _names(assembly.variables, PROMPT_PARTS)
+        prompt = PromptAssembly(sections, contexts, tools, variables)
+        if not (no_sections or no_contexts or no_tools or no_variables):
+            return prompt, NOTHING_OMITTED
+        return prompt, Omissions(
+            prompt_tools=no_tools,
+            prompt_sections=no_sections,
+            prompt_contexts=no_contexts,
+            prompt_variables=no_variables,
+            oversized_names=long_sections + long_contexts + long_tools + long_variables,
+        )
+
+    def _tools(self, tools: Sequence[Mapping[str, Any]]) -> tuple[tuple[ToolShape, ...], Omissions]:
+        shapes, omissions = _tools(tools)
+        if type(tools) is FrozenTools:
+            key, known = id(tools), self._known  # not self: the reference lives as long as the tools do
+            known[key] = (ref(tools, lambda gone: _forget(known, key, gone)), shapes, omissions)
+        return shapes, omissions
+
+
+def _forget(known: dict[int, Any], key: int, gone: object) -> None:
+    entry = known.get(key)
+    if entry is not None and entry[0] is gone:
+        del known[key]
+
+
+def _tools(tools: Iterable[Mapping[str, Any]]) -> tuple[tuple[ToolShape, ...], Omissions]:
+    shapes: list[ToolShape] = []
+    new = tuple.__new__
+    dropped = long = truncated = 0
+    for tool in tools:
+        name = tool["name"]
+        if type(name) is not str or len(name) > NAME_CHARACTERS or not name.isascii():
+            name = _text(name)
+            if _is_long(name):
+                dropped += 1
+                long += 1
+                continue
+        if len(shapes) == TOOLS:
+            dropped += 1
+            continue
+        nodes, whole = schema_nodes(tool.get("parameters"))
+        if not whole:
+            truncated += 1
+        shapes.append(new(ToolShape, (name, nodes)))
+    if not dropped and not truncated:
+        return tuple(shapes), NOTHING_OMITTED
+    return tuple(shapes), Omissions(request_tools=dropped, oversized_names=long, truncated_tool_schemas=truncated)
+
+
+def schema_nodes(schema: Any) -> tuple[int, bool]:
+    """Of how many values a JSON schema consists (``SCHEMA_NODES`` at most), and whether that is all of them.
+
+    An object or array that is met again, shared or cyclic, does not count, and the schema is then not whole.
+    """
+    if type(schema) is not dict:
+        return _any_nodes(schema)
+    # Most tools are a chain: every object has one object in it, and there may be one list of names. Nothing can be shared
+    # in a chain that ends.
+    nodes = 1
+    names = None
+    level: dict[str, Any] = schema
+    while nodes <= SCHEMA_NODES:
+        nodes += len(level)
+        inner = None
+        for child in level.values():
+            kind = type(child)
+            if kind is str:
+                continue
+            if kind is dict and inner is None:
+                inner = child
+            elif kind is list and names is None and all(type(name) is str for name in child):
+                names = child
+                nodes += len(child)
+            elif kind not in _SCALARS:
+                return _any_nodes(schema)
+        if inner is None and nodes <= SCHEMA_NODES:
+            return nodes, True
+        level = inner or {}
+    return _exact_nodes(schema)
+
+
+def _any_nodes(schema: Any) -> tuple[int, bool]:
+    """The same for any value. In any order: without a shared object and within the limit the order tells nothing."""
+    if type(schema) in _SCALARS:
+        return 1, True
+    containers = [schema]
+    nodes = 1
+    for container in containers:
+        if type(container) is dict:
+            children: Iterable[Any] = container.values()
+        elif type(container) is list:
+            children = container
+        else:
+            return _exact_nodes(schema)
+        nodes += len(container)
+        if nodes > SCHEMA_NODES:
+            return _exact_nodes(schema)
+        containers += [child for child in children if type(child) not in _SCALARS]
+    return (nodes, True) if len(set(map(id, containers))) == len(containers) else _exact_nodes(schema)
+
+
+def _exact_nodes(schema: Any) -> tuple[int, bool]:
+    """Pre-order with an explicit stack, as the rule has it."""
+    pending: list[Any] = [schema]
+    seen: set[int] = set()
+    nodes = 0
+    whole = True
+    while pending:
+        if nodes == SCHEMA_NODES:
+            return nodes, False
+        value = pending.pop()
+        children = _children(value)
+        if children is not None:
+            if id(value) in seen:
+                whole = False
+                continue
+            seen.add(id(value))
+            pending.extend(reversed(children))
+        nodes += 1
+    return nodes, whole
+
+
+def _children(value: Any) -> list[Any] | None:
+    """The children of an object or array (of any make); None for anything else."""
+    if isinstance(value, Mapping):
+        return list(value.values())
+    if isinstance(value, (str, bytes, bytearray)) or not isinstance(value, (Sequence, AbstractSet)):
+        return None
+    return list(value) or (None if isinstance(value, tuple) else [])  # all empty tuples are one object
+
+
+def _messages(messages: Sequence[Mapping[str, Any]]) -> tuple[MessageCounts, Omissions | None]:
+    """Counts where no limit is met; what is not as usual is counted again, by the letter."""
+    roles: dict[str, int] = {}
+    sources: dict[str, int] = {}
+    blocks: dict[str, int] = {}
+    for message in messages:
+        key = message["role"]
+        if key in roles:
+            roles[key] += 1
+        elif key in _USUAL or _is_usual(key):
+            roles[key] = 1
+        else:
+            return _exact_messages(messages)
+        source = message["source"]
+        key = source["kind"]
+        if key == "plugin":
+            key = _plugin_key(source)
+        if key in sources:
+            sources[key] += 1
+        elif key in _USUAL or _is_usual(key):
+            sources[key] = 1
+        else:
+            return _exact_messages(messages)
+        for block in message["content"]:
+            key = block["type"]
+            if key in blocks:
+                blocks[key] += 1
+            elif key in _USUAL or _is_usual(key):
+                blocks[key] = 1
+            else:
+                return _exact_messages(messages)
+    if len(roles) > COUNTER_KEYS or len(sources) > COUNTER_KEYS or len(blocks) > COUNTER_KEYS:
+        return _exact_messages(messages)
+    return tuple.__new__(
+        MessageCounts, (len(messages), MappingProxyType(roles), MappingProxyType(sources), MappingProxyType(blocks))
+    ), None
+
+
+def _is_usual(key: Any) -> bool:
+    """Whether a key certainly is within the limit, and a plain string."""
+    return type(key) is str and len(key) <= NAME_CHARACTERS and key.isascii()
+
+
+def _plugin_key(source: Mapping[str, Any]) -> str:
+    form = source.get("form")
+    return "plugin:opaque" if form is None else f"plugin:{_text(form)}"
+
+
+def _exact_messages(messages: Sequence[Mapping[str, Any]]) -> tuple[MessageCounts, Omissions]:
+    sources = (message["source"] for message in messages)
+    kinds = (_plugin_key(source) if source["kind"] == "plugin" else source["kind"] for source in sources)
+    by_role, no_roles, long_roles = _counted(message["role"] for message in messages)
+    by_source, no_sources, long_sources = _counted(kinds)
+    by_type, no_types, long_types = _counted(block["type"] for message in messages for block in message["content"])
+    return MessageCounts(len(messages), by_role, by_source, by_type), Omissions(
+        message_roles=no_roles,
+        message_sources=no_sources,
+        message_block_types=no_types,
+        oversized_names=long_roles + long_sources + long_types,
+    )
+
+
+def _counted(keys: Iterable[Any]) -> tuple[Mapping[str, int], int, int]:
+    """How often each key is there; how many were dropped; how many of these because they are too long."""
+    kept: dict[str, int] = {}
+    dropped = long = 0
+    for key in keys:
+        name = _text(key)
+        if name in kept:
+            kept[name] += 1
+        elif _is_long(name):
+            dropped += 1
+            long += 1
+        elif len(kept) == COUNTER_KEYS:
+            dropped += 1
+        else:
+            kept[name] = 1
+    return MappingProxyType(kept), dropped, long
+
+
+def _parts(parts: Iterable[Mapping[str, Any]]) -> tuple[tuple[NamedSize, ...], int, int]:
+    kept: list[NamedSize] = []
+    dropped = long = 0
+    for part in parts:
+        name = _text(part["name"])
+        if _is_long(name):
+            dropped += 1
+            long += 1
+        elif len(kept) == PROMPT_PARTS:
+            dropped += 1
+        else:
+            kept.append(NamedSize(name, _units(part["text"])))
+    return tuple(kept), dropped, long
+
+
+def _names(names: Iterable[Any], most: int) -> tuple[tuple[str, ...], int, int]:
+    kept: list[str] = []
+    dropped = long = 0
+    for each in names:
+        name = _text(each)
+        if _is_long(name):
+            dropped += 1
+            long += 1
+        elif len(kept) == most:
+            dropped += 1
+        else:
+            kept.append(name)
+    return tuple(kept), dropped, long
+
+
+def _text(value: Any) -> str:
+    """A text as a plain string of our own; two halves of a character that stand side by side are one."""
+    if type(value) is str:
+        return value if value.isascii() else join_pairs(value)
+    if isinstance(value, str):
+        return join_pairs(str.__str__(value))
+    raise TypeError(f"a name is a text, not {type(value).__name__}")
+
+
+def _is_long(name: str) -> bool:
+    return len(name) > NAME_CHARACTERS or (not name.isascii() and _units(name) > NAME_CHARACTERS)
+
+
+def _units(text: Any) -> int:
+    """UTF-16 code units of a text."""
+    if not isinstance(text, str):
+        raise TypeError(f"a text is expected, not {type(text).__name__}")
+    if text.isascii():
+        return len(text)
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+def _length(stop: Any) -> int:
+    if isinstance(stop, str) or not isinstance(stop, Sequence):
+        raise TypeError("the stop sequences are a list")
+    return len(stop)
+
+
+def _number(value: Any) -> float | None:
+    """A number as it is; None where there is none, and for what no JSON can hold."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"a number is expected, not {type(value).__name__}")
+    plain = int(value) if isinstance(value, int) else float(value)
+    return plain if math.isfinite(plain) else None

@@ -1,0 +1,134 @@
+"""Flight records from files: saved snapshots (``.flight.json``) and the logs of ``FlightRecorder.persist``, verified.
+
+What breaks the format raises ``FormatError`` with file, line and field. The last line of a log may be torn: it was being
+written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cassette_lab.errors import FormatError, MissingFileError
+from cassette_lab.flight.members import MemberError, extra_from_json, outcome_from_json, record_from_json, snapshot_from_json
+from cassette_lab.flight.model import FlightRecord, Snapshot
+from cassette_lab.flight.persist import FORMAT, VERSION, rotated
+from cassette_lab.jsonio import DuplicateMemberError, JsonSyntaxError, parse
+from cassette_lab.jsonio.text import is_blank, pretty
+
+
+@dataclass(frozen=True, slots=True)
+class Flights:
+    """The records of a file, the newest first; ``snapshot`` is the whole of a saved one. ``torn_bytes``: of a last line."""
+
+    records: tuple[FlightRecord, ...]
+    auxiliary: tuple[FlightRecord, ...] = ()
+    snapshot: Snapshot | None = None
+    torn_bytes: int = 0
+
+
+def read_flights(path: str | Path) -> Flights:
+    """The records of one file of either kind."""
+    data = _read(Path(path))
+    if is_log(data):
+        return _log([(Path(path), data)])
+    snapshot = _snapshot(data, path)
+    return Flights(snapshot.records, snapshot.auxiliary, snapshot)
+
+
+def read_snapshot(path: str | Path) -> Snapshot:
+    """A saved snapshot."""
+    return _snapshot(_read(Path(path)), path)
+
+
+def read_log(path: str | Path, *, rotated_too: bool = True) -> Flights:
+    """The records of a log, those of its full files first. A record is told once, by its last line."""
+    path = Path(path)
+    files = [path]
+    while rotated_too and rotated(path, len(files)).is_file():
+        files.append(rotated(path, len(files)))
+    return _log([(file, _read(file)) for file in reversed(files)])
+
+
+def save_snapshot(snapshot: Snapshot, path: str | Path) -> None:
+    """Write a snapshot, what goes beyond protocol 1 as ``extensions``. A file is replaced at once or not at all."""
+    path = Path(path)
+    unfinished = path.with_name(f".{path.name}.unfinished")
+    try:
+        unfinished.write_text(pretty(snapshot.to_json(extended=True)) + "\n", encoding="utf-8")
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def is_log(data: bytes) -> bool:
+    """Whether a file begins as a log does (a snapshot is one object)."""
+    return data.lstrip()[:120].partition(b"\n")[0].rstrip() == f'{{"format":"{FORMAT}","version":{VERSION}}}'.encode()
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise MissingFileError("there is no such file", path=path) from None
+    except OSError as error:
+        raise FormatError(f"it cannot be read ({error.strerror or error})", path=path) from error
+
+
+def _snapshot(data: bytes, path: str | Path) -> Snapshot:
+    value = _parsed(data, path)
+    try:
+        return snapshot_from_json(value)
+    except MemberError as error:
+        raise FormatError(f"this is no flight snapshot: {error}", path=path, field=error.field) from None
+
+
+def _log(files: list[tuple[Path, bytes]]) -> Flights:
+    records: dict[str, FlightRecord] = {}
+    torn = 0
+    for path, data in files:
+        end = data.rfind(b"\n") + 1
+        torn = len(data) - end
+        for number, line in _lines(data[:end]):
+            try:
+                _apply(_parsed(line, path, number), records)
+            except MemberError as error:
+                raise FormatError(
+                    f"this is no line of a flight log: {error}", path=path, line=number, field=error.field
+                ) from None
+    newest = list(reversed(records.values()))
+    return Flights(
+        tuple(record for record in newest if not record.extra.auxiliary),
+        tuple(record for record in newest if record.extra.auxiliary),
+        torn_bytes=torn,
+    )
+
+
+def _lines(data: bytes) -> Iterator[tuple[int, bytes]]:
+    for number, line in enumerate(data.split(b"\n")[:-1], 1):
+        if number > 1 and not is_blank(line.decode("utf-8", "replace")):
+            yield number, line
+
+
+def _apply(line: Any, records: dict[str, FlightRecord]) -> None:
+    if not isinstance(line, dict):
+        raise MemberError("", "must be an object")
+    if "record" in line:
+        record = record_from_json(line["record"], line.get("extra"), field="record")
+        records[record.id] = record
+    elif "settled" in line:
+        settled = records.get(line["settled"]) if isinstance(line["settled"], str) else None
+        outcome, extra = outcome_from_json(line.get("outcome")), extra_from_json(line.get("extra", {}))
+        if settled is not None:
+            records[settled.id] = settled.settled(outcome, extra)
+    else:
+        raise MemberError("", "must have a record, or say which is settled")
+
+
+def _parsed(data: bytes, path: str | Path, line: int | None = None) -> Any:
+    try:
+        return parse(data, duplicates=False)
+    except (JsonSyntaxError, DuplicateMemberError) as error:
+        raise FormatError(f"this is no JSON: {error}", path=path, line=line) from None

@@ -16,6 +16,8 @@ SHOWN: Final = 12
 
 _ID: Final = 36
 _END: Final = 14
+_NAME: Final = 200
+"""Characters of a name where it stands alone: a log may have one of any length."""
 
 
 def listed(row: JsonObject) -> str:
@@ -50,16 +52,16 @@ def totalled(totals: JsonObject) -> str:
 
 def summarised(document: JsonObject) -> list[str]:
     """One session: its facts, then its models and tools, then what is wrong with the log."""
-    parent = "none" if document["parent"] is None else document["parent"]
-    origin = ", ".join(filter(None, (document["origin"], document["spawnedBy"], document["mode"])))
+    parent = "none" if document["parent"] is None else _clip(document["parent"], _NAME)
+    origin = ", ".join(_clip(each, _NAME) for each in (document["origin"], document["spawnedBy"], document["mode"]) if each)
     ends = ", ".join(f"{count:,} {_clip(end, _END)}" for end, count in list(document["turnEnds"].items())[:SHOWN])
     facts = {
-        "session": document["id"],
+        "session": _clip(document["id"], _NAME),
         "parent": f"{parent} ({origin})" if origin else parent,
         "started": f"{_second(document['startedAt'])}, for {duration_text(document['durationMs'])}",
-        "folder": document["cwd"] or UNKNOWN,
+        "folder": _clip(document["cwd"] or UNKNOWN, _NAME),
         "turns": plural(document["turns"], "turn") + (f": {ends}" if ends else ""),
-        "end": document["end"] or UNKNOWN,
+        "end": _clip(document["end"] or UNKNOWN, _NAME),
         "model calls": f"{document['modelCalls']:,} in {plural(document['steps'], 'step')}, "
         f"{plural(document['retries'], 'retry', 'retries')}",
         "tokens": tokens_text(document["tokens"]),
@@ -74,7 +76,7 @@ def summarised(document: JsonObject) -> list[str]:
     lines = [document["file"], *(f"  {name:<14}{value}" for name, value in facts.items())]
     lines += _some("model", [_model(each) for each in document["models"]])
     lines += _some("tool", [_tool(each) for each in document["tools"]])
-    lines += _some("child", [show(each) for each in document["children"]])
+    lines += _some("child", [_clip(each, _NAME) for each in document["children"]])
     return [*lines, *_some("problem", [problem(each) for each in document["problems"]])]
 
 
@@ -108,7 +110,7 @@ def _shortened(document: JsonObject) -> str:
 
 
 def _model(model: JsonObject) -> str:
-    name = " / ".join(show(part) for part in (model["provider"], model["model"]) if part is not None) or UNKNOWN
+    name = " / ".join(_clip(part, _NAME) for part in (model["provider"], model["model"]) if part is not None) or UNKNOWN
     speed = "" if model["tokensPerSecond"] is None else f", {model['tokensPerSecond']:,.0f} tokens per second"
     return (
         f"{name}: {plural(model['calls'], 'call')}, {model['failed']:,} without a message, "
@@ -118,7 +120,7 @@ def _model(model: JsonObject) -> str:
 
 def _tool(tool: JsonObject) -> str:
     unanswered = f", {tool['unanswered']:,} without a result" if tool["unanswered"] else ""
-    name = UNKNOWN if tool["name"] is None else show(tool["name"])
+    name = UNKNOWN if tool["name"] is None else _clip(tool["name"], _NAME)
     took = duration_text(tool["durationMs"])
     return f"{name}: {plural(tool['calls'], 'call')}, {plural(tool['errors'], 'error')}{unanswered}, {took} in the middle"
 

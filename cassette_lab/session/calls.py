@@ -7,8 +7,9 @@ with its stream inside. Source: session logs, Calls, and where chunks and times 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Final, TypeAlias
+
+from msgspec.structs import replace
 
 from cassette_lab.jsonio import JsonObject
 from cassette_lab.session.facts import ModelCall, Retry, SettledAs, Time
@@ -245,4 +246,5 @@ class CallsTracker:
 
 def _key(event: Event) -> _Key:
     """The step that a call belongs to."""
-    return number(event.data, "turn"), number(event.data, "step")
+    data = event.data
+    return number(data, "turn"), number(data, "step")

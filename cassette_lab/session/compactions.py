@@ -7,7 +7,8 @@ Source: session logs, Event types; usage.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from cassette_lab.session.facts import Compaction, Prune
 from cassette_lab.session.members import text, time_of, whole

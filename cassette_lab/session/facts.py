@@ -1,9 +1,9 @@
 """What a session log tells when it is read as a whole: turns, steps, model calls, tool calls, compactions, relations.
 
-Plain frozen facts. None is what the log does not say; nothing is guessed. Times (``*_at``) are in epoch ms as the log has
-them, durations in ms; a duration that would be negative, because a clock stepped back, is unknown. ``inherited`` facts
-belong to the prefix that a fork took over from its parent: shown, never counted. Source: session logs, Calls, and where
-chunks and times live; Parents and children.
+Plain frozen facts; most are structs, for a log has many, and data classes are made ten times as slowly. None is what the
+log does not say; nothing is guessed. Times (``*_at``) are in epoch ms as the log has them, durations in ms; a duration that
+would be negative, because a clock stepped back, is unknown. ``inherited`` facts belong to the prefix that a fork took over
+from its parent: shown, never counted. Source: session logs, Calls, and where chunks and times live; Parents and children.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias, TypeVar
+
+import msgspec
 
 from cassette_lab.jsonio import JsonObject
 from cassette_lab.session.model import Physical, Problem, SessionHeader
@@ -33,8 +35,7 @@ def known_sum(values: Iterable[float | None]) -> float | None:
     return sum(known) if known else None
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(msgspec.Struct, frozen=True):
     """One turn. ``end_kind`` is None while it is open; ``completed`` is the only success.
 
     ``end_cause`` says who aborted it, ``error_code`` and ``error_status`` why it failed. ``queued_at`` is when the message
@@ -69,8 +70,7 @@ class Turn:
         return span_ms(self.queued_at, self.started_at)
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(msgspec.Struct, frozen=True):
     """One step of a turn: a model call with its retries, and the tools it called.
 
     ``queued_at`` is when the first of the messages that joined the turn at this step was put into the agent's inbox (what a
@@ -102,8 +102,7 @@ class Step:
         return span_ms(self.queued_at, self.started_at)
 
 
-@dataclass(frozen=True, slots=True)
-class ModelCall:
+class ModelCall(msgspec.Struct, frozen=True):
     """One call of a model, or one attempt at it: what streamed, how it ended, what it cost.
 
     ``attempt`` counts the calls of one step from 1. ``requested_at`` estimates when the request was sent, which no log
@@ -159,8 +158,7 @@ class ModelCall:
         return None if output is None or not streamed_ms else output * 1_000 / streamed_ms
 
 
-@dataclass(frozen=True, slots=True)
-class Retry:
+class Retry(msgspec.Struct, frozen=True):
     """A model call that failed and was to be made again. ``delay_ms`` is the back-off as it was planned.
 
     ``started_at`` is when it was made again; None where it never was.
@@ -178,8 +176,7 @@ class Retry:
     inherited: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(msgspec.Struct, frozen=True):
     """A tool's work as the harness kept it (format 4): tighter than the call, and it may outlive the call's result."""
 
     job_id: str | None
@@ -198,8 +195,7 @@ class Job:
         return span_ms(self.started_at, self.finished_at)
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCall:
+class ToolCall(msgspec.Struct, frozen=True):
     """One tool call, and the first result it got. ``is_error`` is None while there is none.
 
     ``argument_bytes`` and ``result_bytes`` are UTF-8 (of a result its text blocks); ``arguments`` and ``result`` are kept
@@ -238,8 +234,7 @@ class ToolCall:
         return span_ms(self.started_at, self.ended_at)
 
 
-@dataclass(frozen=True, slots=True)
-class Compaction:
+class Compaction(msgspec.Struct, frozen=True):
     """A span of the conversation that was summed up. ``turn`` is None outside a turn.
 
     One that failed has ``failed`` and no usage, though it called a model. ``ended_at`` None: it is still open.
@@ -264,8 +259,7 @@ class Compaction:
         return span_ms(self.started_at, self.ended_at)
 
 
-@dataclass(frozen=True, slots=True)
-class Prune:
+class Prune(msgspec.Struct, frozen=True):
     """Events that were cut out of what the model sees, without a summary and without a model call."""
 
     seq: int
@@ -274,8 +268,7 @@ class Prune:
     inherited: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Child:
+class Child(msgspec.Struct, frozen=True):
     """A subagent as its parent's catalog has it (formats 3 and later)."""
 
     session_id: str
@@ -286,8 +279,7 @@ class Child:
     inherited: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Descriptor:
+class Descriptor(msgspec.Struct, frozen=True):
     """What a subagent's own log says it was started as."""
 
     mode: str | None = None
@@ -297,8 +289,7 @@ class Descriptor:
     agent_model: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Settlement:
+class Settlement(msgspec.Struct, frozen=True):
     """The message by which a background subagent's end reached its parent."""
 
     session_id: str
@@ -306,8 +297,7 @@ class Settlement:
     inherited: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Surface:
+class Surface(msgspec.Struct, frozen=True):
     """What the session's model sees, its whole log folded: the seqs of the events, in order.
 
     ``problem`` is the rule that an event broke; ``nodes`` then are what was there before it.

@@ -17,14 +17,18 @@ def text(data: JsonObject, name: str) -> str | None:
 
 def whole(data: JsonObject, name: str) -> int | None:
     """A whole number, 0 or more."""
-    value = as_integer(data.get(name))
-    return value if value is not None and value >= 0 else None
+    value = data.get(name)
+    if type(value) is not int:
+        value = as_integer(value)
+    return value if value is not None and 0 <= value <= MAX_SAFE_INTEGER else None
 
 
 def number(data: JsonObject, name: str) -> float | None:
     """A number no larger than 2^53 - 1 in size."""
     value: Any = data.get(name)
-    return value if is_number(value) and -MAX_SAFE_INTEGER <= value <= MAX_SAFE_INTEGER else None
+    if type(value) is int or is_number(value):
+        return value if -MAX_SAFE_INTEGER <= value <= MAX_SAFE_INTEGER else None
+    return None
 
 
 def inner(data: JsonObject, name: str) -> JsonObject:

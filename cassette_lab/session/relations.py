@@ -6,7 +6,8 @@ Source: session logs, Parents and children.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from cassette_lab.session.facts import Child, Descriptor, Settlement
 from cassette_lab.session.members import inner, number, text, time_of

@@ -106,8 +106,10 @@ class Stream:
     def _code_points(self, kind: str, joined: str) -> int:
         """How many code points a text adds: the two halves of one may have come in two deltas."""
         count = len(joined)
-        if not joined.isascii():
-            count -= len(_SURROGATE_PAIRS.findall(joined))
+        if joined.isascii():
+            self._ends_high = None
+            return count
+        count -= len(_SURROGATE_PAIRS.findall(joined))
         if self._ends_high == kind and _LOW[0] <= joined[0] <= _LOW[1]:
             count -= 1
         self._ends_high = kind if _HIGH[0] <= joined[-1] <= _HIGH[1] else None

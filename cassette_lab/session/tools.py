@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from cassette_lab.jsonio import JsonSyntaxError, parse
 from cassette_lab.session.facts import Job, ToolCall

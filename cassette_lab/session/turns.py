@@ -6,8 +6,9 @@ Source: session logs, Event types, turn/end; Calls, and where chunks and times l
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from cassette_lab.jsonio import JsonObject
 from cassette_lab.session.facts import Step, Time, Turn

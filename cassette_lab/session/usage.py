@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
 from typing import Any, Final
+
+import msgspec
 
 from cassette_lab.jsonio import JsonObject, as_integer
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(msgspec.Struct, frozen=True):
     """Tokens; None is a count that the log does not have, or has as something that no count can be (negative, a fraction).
 
     ``input_tokens`` are the ones that came from no cache. ``total_tokens`` is the provider's own sum of input, output and
@@ -31,8 +31,8 @@ class Usage:
 
 
 _NAMES: Final = {
-    field.name: "".join(word.capitalize() if number else word for number, word in enumerate(field.name.split("_")))
-    for field in fields(Usage)
+    name: "".join(word.capitalize() if number else word for number, word in enumerate(name.split("_")))
+    for name in Usage.__struct_fields__
 }
 
 
@@ -40,7 +40,7 @@ def read_usage(value: Any) -> Usage | None:
     """The counts of a log's ``usage`` object; None for what is none."""
     if type(value) is not dict:
         return None
-    return Usage(**{attribute: _count(value.get(name)) for attribute, name in _NAMES.items()})
+    return Usage(*[_count(value.get(name)) for name in _NAMES.values()])
 
 
 def total(usages: Iterable[Usage | None]) -> Usage:
@@ -57,5 +57,7 @@ def total(usages: Iterable[Usage | None]) -> Usage:
 
 
 def _count(value: Any) -> int | None:
+    if value is None:
+        return None
     count = as_integer(value)
     return count if count is not None and count >= 0 else None

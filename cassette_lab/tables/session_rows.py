@@ -14,7 +14,7 @@ from cassette_lab.tables import session_columns
 from cassette_lab.tables.gathering import Columns
 
 _NO_USAGE: Final = Usage()
-_USAGE: Final = frozenset(Usage.__dataclass_fields__)
+_USAGE: Final = frozenset(Usage.__struct_fields__)
 _ELSEWHERE: Final = {"started_at": "requested_at", "started_by": "requested_by"}
 """Columns of ``model_calls`` that facts have by other names."""
 

@@ -23,6 +23,7 @@ from cassette_lab.session.rows import GapError, Rows, read_json
 FILE_NAME: Final = re.compile(r"session(?:\.v([1-9][0-9]*))?\.jsonl(\.zstd)?")
 """What a log is called in its session's folder: format 0 has no number."""
 
+_ENDS: Final = ("TORN_TAIL", "BROKEN_TAIL")
 _RESTORE: Final = "restore the file from a copy"
 _BATCH_ROWS: Final = 1_024
 
@@ -110,7 +111,9 @@ class SessionReader:
     def log(self, rows: list[Row]) -> SessionLog:
         """The log, with the rows that ``batches`` gave."""
         state, physical = self.rows, self.physical
-        if physical.encoding == "zstd":
+        if not any(problem.code in _ENDS for problem in self.problems):
+            torn_bytes = 0  # blank lines behind the last row are none that is missing
+        elif physical.encoding == "zstd":
             torn_bytes = physical.torn_frame_bytes or (physical.text_bytes or 0) - self.kept_end
         else:
             torn_bytes = physical.size_bytes - self.kept_end

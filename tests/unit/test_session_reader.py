@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cassette_lab.errors import CassetteLabError, FormatError
+from cassette_lab.session.frames import compress_frame
 from cassette_lab.session.model import ChunkRun, Event
 from cassette_lab.session.reader import SessionReader, read_header, read_session
 from tests.unit.session_samples import TURN_EVENTS, delta, event, frames, header, line, packed, text, turn, write
@@ -117,6 +118,15 @@ def test_a_large_torn_frame_yields_the_blocks_that_are_whole() -> None:
     log = read_session(data[: len(data) - len(data) // 4])
     assert 500 < log.event_count < 4_000
     assert log.problems[0].code == "TORN_TAIL"
+
+
+def test_blank_lines_behind_the_last_row_are_nothing_torn() -> None:
+    raw, packed_log = text(header(), *turn()), b"".join(frames([[header()], turn()]))
+    for data in (raw + b"\n \r\n", packed_log + compress_frame(b"\n\n"), compress_frame(raw + b"\n")):
+        log = read_session(data)
+        assert (log.torn_bytes, log.problems, log.event_count) == (0, [], TURN_EVENTS)
+    torn = read_session(raw + b"\n{")
+    assert (torn.torn_bytes, [problem.code for problem in torn.problems]) == (2, ["TORN_TAIL"])
 
 
 # Broken rows and gaps

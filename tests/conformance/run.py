@@ -1,6 +1,7 @@
 """Runs the vectors of one directory, kind by kind: every folder there is a kind, and a module of that name knows how.
 
 Vectors of session logs have a layout of their own, in which ``replay`` means something else: their modules are ``session_…``.
+So have vectors of flight records (``diff`` is another one there): ``flight_…``.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ GOLDEN = PROJECT.parent / "shared" / "golden" / "cassette"
 
 _REASON_CHARACTERS = 300
 _SESSION_FOLDERS = ("sessions", "migrated", "sqlite", "flight")
+_FLIGHT_FOLDERS = ("projection", "insight", "command", "state", "snapshots")
 
 
 @dataclass
@@ -75,15 +77,20 @@ def run(folder: Path, kind: str) -> Outcome:
 
 
 def _cases(folder: Path, kind: str) -> Callable[[Path], Iterator[Case]] | None:
-    name = f"session_{kind}" if _is_of_sessions(folder) else kind
+    name = f"{_layout(folder)}{kind}"
     if not name.isidentifier() or importlib.util.find_spec(f"{__package__}.{name}") is None:
         return None
     cases: Callable[[Path], Iterator[Case]] | None = getattr(importlib.import_module(f"{__package__}.{name}"), "cases", None)
     return cases
 
 
-def _is_of_sessions(folder: Path) -> bool:
-    return any((folder / name).is_dir() for name in _SESSION_FOLDERS) or (folder / "replay" / "vectors.json").is_file()
+def _layout(folder: Path) -> str:
+    """How the names of the modules begin that know the vectors of ``folder``."""
+    if any((folder / name).is_dir() for name in _SESSION_FOLDERS) or (folder / "replay" / "vectors.json").is_file():
+        return "session_"
+    if any((folder / name).is_dir() for name in _FLIGHT_FOLDERS) or (folder / "diff" / "vectors.json").is_file():
+        return "flight_"
+    return ""
 
 
 def _reason(error: Exception) -> str:

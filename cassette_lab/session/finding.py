@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
@@ -70,6 +70,14 @@ def logs_in(folder: str | Path) -> Iterator[FoundLog]:
     yield from _folder(Path(folder), [])
 
 
+def logs_among(folder: Path, names: Iterable[str]) -> Iterator[FoundLog]:
+    """The same of a folder that was listed already: ``names`` are those of the files in it."""
+    seen = {name for name in names if not name.startswith(".")}
+    yield from _generations(folder, seen)
+    for name in sorted(seen):
+        yield from _flat(folder, name, seen)
+
+
 def is_log(path: str | Path) -> bool:
     """Whether a file looks like a log: by its name in a session's own folder, elsewhere by its start."""
     path = Path(path)
@@ -104,10 +112,8 @@ def _folder(folder: Path, waiting: list[Path]) -> Iterator[FoundLog]:
         message = f"the folder cannot be read ({error.strerror or error})"
         yield FoundLog(folder, problem=FormatError(message, path=folder))
         return
-    names = {entry.name for entry in entries if not entry.name.startswith(".") and _is_file(entry)}
-    yield from _generations(folder, names)
-    for name in sorted(names):
-        yield from _flat(folder / name, names)
+    names = [entry.name for entry in entries if _is_file(entry)]
+    yield from logs_among(folder, names)
     for entry in reversed(entries):
         passed_by = entry.name in _PASSED_BY or (entry.name.startswith(".") and entry.name not in _HIDDEN_ROOTS)
         if not passed_by and _is_folder(entry):
@@ -131,9 +137,11 @@ def _generations(folder: Path, names: set[str]) -> Iterator[FoundLog]:
         yield FoundLog(folder / name, generation=highest, problem=_passed(folder / name, chosen))
 
 
-def _flat(path: Path, names: set[str]) -> Iterator[FoundLog]:
+def _flat(folder: Path, name: str, names: set[str]) -> Iterator[FoundLog]:
     """A log that is named after its session (the old layout, and test fixtures), or a store."""
-    name = path.name
+    if not name.endswith((*_STORE_ENDINGS, *_LOG_ENDINGS)) or _generation(name) is not None:
+        return
+    path = folder / name
     if name.endswith(_STORE_ENDINGS):
         try:
             if holds_sessions(path):
@@ -141,9 +149,7 @@ def _flat(path: Path, names: set[str]) -> Iterator[FoundLog]:
         except FormatError as error:
             yield FoundLog(path, problem=error)
         return
-    if not name.endswith(_LOG_ENDINGS) or name.endswith(_CASSETTE_ENDING) or _generation(name) is not None:
-        return
-    if not _looks_like_a_log(path):
+    if name.endswith(_CASSETTE_ENDING) or not _looks_like_a_log(path):
         return
     if f"{name}.zstd" in names:
         yield FoundLog(path, problem=_passed(path, f"{name}.zstd"))

@@ -57,6 +57,18 @@ def session_facts(
         if is_store(source):
             return derive(read_sqlite(source, session_id), bodies=bodies)
     _refuse_store(source, path)
+    return file_facts(source, session_id, bodies=bodies, path=path, progress=progress)
+
+
+def file_facts(
+    source: Path | bytes,
+    session_id: str | None = None,
+    *,
+    bodies: bool = False,
+    path: str | None = None,
+    progress: FileProgress | None = None,
+) -> SessionFacts:
+    """The same of a file that is known to be a log of its own: it is opened once, and no other name is tried."""
     with SessionReader(source, path=path, skim=not bodies) as reader:
         check_id(reader.header.id, session_id, reader.path)
         derivation = Derivation(reader.header, bodies=bodies)
@@ -88,7 +100,7 @@ def each_facts(
         for read in each_log(path):
             yield lambda read=read: derive(read(), bodies=bodies)  # type: ignore[misc]
     else:
-        yield partial(session_facts, path, bodies=bodies, progress=progress)
+        yield partial(file_facts, path, bodies=bodies, progress=progress)
 
 
 def read_logs(path: str | Path, *, on_error: OnError = "raise") -> Iterator[SessionLog | CassetteLabError]:

@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 
 from cassette_lab.errors import CassetteLabError, ConfigError, FormatError
 from cassette_lab.looking import exists, is_file, is_folder
-from cassette_lab.session.finding import logs_in
+from cassette_lab.session.finding import logs_among
 from cassette_lab.tables.kinds import KINDS, Kind, kind_of
 
 PathLikes: TypeAlias = "str | PathLike[str] | Iterable[str | PathLike[str]]"
@@ -92,6 +92,7 @@ def _files(path: str) -> tuple[Path, list[Found]]:
         raise ConfigError(f"this pattern cannot be used ({error})", path=path) from None
     found: list[Found] = []
     anything = plain.name in ("*", "**")
+    beside: dict[Path, dict[Path, Found]] = {}
     for match in matches:
         if any(map(_passed_by, match.relative_to(base).parent.parts)):
             continue
@@ -99,7 +100,9 @@ def _files(path: str) -> tuple[Path, list[Found]]:
             if not (_passed_by(match.name) or match.is_symlink()):
                 found += _folder(match, empty_is_problem=False)
         elif anything:
-            found += [each for each in _in_folder(match.parent, [match.name]) if each.path == match]
+            if match.parent not in beside:  # which of several generations counts, the others beside it say
+                beside[match.parent] = {each.path: each for each in _in_folder(match.parent, _files_of(match.parent))}
+            found += [each for each in (beside[match.parent].get(match),) if each is not None]
         elif is_file(match):
             found.append(Found(match, _named(match)))
     if not found:
@@ -121,9 +124,8 @@ def _folder(folder: Path, *, empty_is_problem: bool = True) -> list[Found]:
             problem = FormatError(f"the folder cannot be read ({error.strerror or error})", path=where)
             found.append(Found(where, problem=problem))
             continue
-        inner = {entry.name for entry in entries if _is_folder(entry)}
-        waiting += [where / name for name in inner if not _passed_by(name)]
-        found += _in_folder(where, [entry.name for entry in entries if entry.name not in inner])
+        waiting += [where / entry.name for entry in entries if _is_folder(entry) and not _passed_by(entry.name)]
+        found += _in_folder(where, [entry.name for entry in entries if _is_file(entry)])
     if not found and empty_is_problem:
         message = (
             "there is no cassette or session log in this folder or below it; a cassette is named *.cassette.jsonl, a log "
@@ -141,13 +143,27 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return False
 
 
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    """Whether it is a file, or a link to one."""
+    try:
+        return entry.is_file()
+    except OSError:
+        return False
+
+
+def _files_of(folder: Path) -> list[str]:
+    try:
+        return [entry.name for entry in os.scandir(folder) if _is_file(entry)]
+    except OSError:
+        return []
+
+
 def _in_folder(folder: Path, names: list[str]) -> list[Found]:
-    """The artefacts that lie in a folder: cassettes by their looks, session logs as the sessions' own folders have them."""
+    """The artefacts among the files of a folder: cassettes by their looks, session logs as folders of sessions have them."""
     cassette, session = KINDS["cassette"], KINDS["session"]
-    files = [path for path in (Path(folder, name) for name in names) if is_file(path)]
-    cassettes = {path for path in files if cassette.found_in_folder(path)}
-    logs = [each for each in logs_in(folder) if each.path not in cassettes]
-    return [Found(path, cassette) for path in files if path in cassettes] + [
+    cassettes = [path for path in map(folder.joinpath, names) if cassette.found_in_folder(path)]
+    logs = logs_among(folder, set(names).difference(path.name for path in cassettes))
+    return [Found(path, cassette) for path in cassettes] + [
         Found(each.path, problem=each.problem) if each.problem is not None else Found(each.path, session) for each in logs
     ]
 

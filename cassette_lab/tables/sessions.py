@@ -11,7 +11,7 @@ from cassette_lab.errors import CassetteLabError
 from cassette_lab.jsonio.text import show
 from cassette_lab.session.derive import derive
 from cassette_lab.session.finding import is_log, is_store
-from cassette_lab.session.opening import session_facts
+from cassette_lab.session.opening import file_facts
 from cassette_lab.session.sqlite import SqliteStore
 from cassette_lab.tables.gathering import ENOUGH_ROWS, Columns, Gathering
 from cassette_lab.tables.session_rows import rows_of
@@ -38,7 +38,7 @@ def build(
     if is_store(path):
         yield from _store(path, bodies=bodies, collect=collect)
         return
-    yield from rows_of(session_facts(path, bodies=bodies, progress=progress), bodies=bodies)
+    yield from rows_of(file_facts(path, bodies=bodies, progress=progress), bodies=bodies)
 
 
 def _store(path: Path, *, bodies: bool, collect: bool) -> Iterator[tuple[str, pa.RecordBatch]]:

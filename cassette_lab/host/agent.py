@@ -209,9 +209,7 @@ class Agent:
         )
         task = asyncio.get_running_loop().create_task(self._run(turn, blocks, controller), name=f"agent {self.session_id}")
         self._running, self._controller = task, controller
-        removals = [controller.signal.on_abort(lambda: _cancel(task))]
-        if signal is not None:
-            removals.append(signal.on_abort(lambda: controller.abort(signal.reason)))
+        unwatch = None if signal is None else signal.on_abort(lambda: controller.abort(signal.reason))
         try:
             await asyncio.wait({task})
         except asyncio.CancelledError as error:
@@ -221,8 +219,8 @@ class Agent:
                 task.exception()  # the caller's own cancellation is what is raised
             raise
         finally:
-            for remove in removals:
-                remove()
+            if unwatch is not None:
+                unwatch()
         return task.result(), total(map(read_usage, turn.usages))
 
     async def delegate(
@@ -300,7 +298,10 @@ class Agent:
             await asyncio.wait({self._running}, timeout=2 * CLEAN_UP_S)
 
     async def _run(self, turn: Turn, blocks: Sequence[JsonObject], controller: AbortController) -> TurnEnd:
-        """In a task of its own, whose context variables say whose turn it is."""
+        """In a task of its own, which an abort cancels, and whose context variables say whose turn it is."""
+        task = asyncio.current_task()
+        if task is not None and not controller.signal.aborted:
+            controller.signal.on_abort(lambda: _cancel(task))
         enter_parent(self.as_parent())
         with with_initiator(self):
             try:

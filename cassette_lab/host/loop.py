@@ -93,6 +93,8 @@ class Turn:
         """The turn, from the prompt to its end, which is then on disk. Raises what is neither the model's nor a tool's."""
         self._log.start_turn()
         try:
+            if self._signal.aborted:
+                raise AbortError("the run was aborted before it began")  # noqa: TRY301 - ends like any other abort
             end = await self._steps(prompt)
         except BaseException as error:
             await self._fail(error)
@@ -265,9 +267,11 @@ class Turn:
                 self._log_result(calls[logged], seqs[logged], task)
                 logged += 1
         except BaseException:
-            await stop_tasks(tasks)
-            for call, seq, task in list(zip(calls, seqs, tasks, strict=True))[logged:]:
-                self._log_result(call, seq, task, stopped=True)
+            try:
+                await stop_tasks(tasks)
+            finally:
+                for call, seq, task in list(zip(calls, seqs, tasks, strict=True))[logged:]:
+                    self._log_result(call, seq, task, stopped=True)
             raise
 
     async def _run_tool(self, call: JsonObject) -> tuple[ToolOutput, int]:
@@ -296,7 +300,12 @@ class Turn:
             self._log.end_turn({"kind": "aborted", "reason": {"kind": self._who_aborted()}})
         else:
             self._log.end_turn({"kind": "error", "error": failure_json(error)})
-        await self._log.flush()
+        try:
+            await self._log.flush()
+        except asyncio.CancelledError:
+            if not self._signal.aborted:
+                raise
+            await self._log.flush()  # an abort whose cancellation comes late
 
     def _is_abort(self, error: BaseException) -> bool:
         return self._signal.aborted and isinstance(error, (asyncio.CancelledError, AbortError))

@@ -7,14 +7,16 @@ with its stream inside. Source: session logs, Calls, and where chunks and times 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from msgspec.structs import replace
 
 from cassette_lab.jsonio import JsonObject
+from cassette_lab.session.chunks import FoldedRun
 from cassette_lab.session.facts import ModelCall, Retry, SettledAs, Time
-from cassette_lab.session.members import inner, items, number, text, text_blocks, time_of, whole
+from cassette_lab.session.members import inner, items, known, number, text, text_blocks, time_of, whole
 from cassette_lab.session.model import CHUNK_TYPE, ChunkRun, Event
+from cassette_lab.session.skim import ChunkRow
 from cassette_lab.session.streams import Stream
 from cassette_lab.session.usage import Usage, read_usage, total
 
@@ -69,9 +71,15 @@ class CallsTracker:
             "llm/retry-started": self._retry_started,
         }
 
-    def add_run(self, run: ChunkRun) -> None:
+    def add_run(self, run: ChunkRun | FoldedRun) -> None:
         """A packed run of deltas (formats 0 and 1)."""
         self._open((run.turn, run.step), float(run.time0)).add_run(run)
+
+    def add_chunk(self, row: ChunkRow) -> None:
+        """A row of one chunk that is no delta (formats 0 and 1)."""
+        data = row.data
+        chunk: Any = data.chunk
+        self._add_single((data.turn, data.step), row.time, chunk.chunk)
 
     def cut(self) -> None:
         """Everything so far is inherited, and nothing of it goes on; only the model stays the one that was set."""
@@ -97,9 +105,10 @@ class CallsTracker:
         return self._stream
 
     def _chunk(self, event: Event) -> None:
-        stream = self._open(_key(event), event.time)
-        chunk = event.data.get("chunk")
-        stream.add_chunk(chunk, time_of(event))
+        self._add_single(_key(event), event.time, event.data.get("chunk"))
+
+    def _add_single(self, key: _Key, time: Time, chunk: Any) -> None:
+        self._open(key, time).add_chunk(chunk, known(time))
         if type(chunk) is dict and chunk.get("type") == "finish":  # its message may follow
             self._is_streaming = False
 

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Sequence
 from operator import sub
 from typing import Any, Final, NamedTuple, TypeAlias, TypeGuard
 
+import msgspec
+
 from cassette_lab.jsonio import MAX_SAFE_INTEGER, JsonObject, as_integer
 from cassette_lab.session.model import CHUNK_TYPE, ChunkRun, DeltaKind, Event
 
@@ -110,15 +112,64 @@ def pack_stream_item(run: ChunkRun) -> JsonObject:
     return {"type": ROW_OF_KIND[run.kind], "time0": run.time0, "index": run.index, **_tail_members(run)}
 
 
+class FoldedRun(msgspec.Struct, gc=False):
+    """Consecutive deltas of one block that were rows of their own, with no more than the derivation needs of a run.
+
+    What it shares with ``ChunkRun`` means the same there; ``times`` are those of the members, in epoch ms.
+    """
+
+    kind: DeltaKind
+    turn: int
+    step: int
+    seq0: int
+    times: list[int]
+    texts: list[str]
+
+    @property
+    def members(self) -> int:
+        """How many deltas this is."""
+        return len(self.times)
+
+    @property
+    def next_seq(self) -> int:
+        """The seq behind the last member."""
+        return self.seq0 + len(self.times)
+
+    @property
+    def time0(self) -> int:
+        """The first member's time."""
+        return self.times[0]
+
+    @property
+    def last_time(self) -> int:
+        """The last member's time."""
+        return self.times[-1]
+
+    @property
+    def extent(self) -> tuple[int, int]:
+        """The earliest and the latest time."""
+        return min(self.times), max(self.times)
+
+    def first_members(self, count: int) -> FoldedRun:
+        """Only the first ``count`` members."""
+        return FoldedRun(self.kind, self.turn, self.step, self.seq0, self.times[:count], self.texts[:count])
+
+    def from_member(self, count: int) -> FoldedRun:
+        """This run without its first ``count`` members."""
+        return FoldedRun(self.kind, self.turn, self.step, self.seq0 + count, self.times[count:], self.texts[count:])
+
+
 class RunFolder:
     """Deltas that follow each other and are alike in kind, turn, step, index, id and name, being folded into a run.
 
-    ``open`` begins a run: its members then go into ``texts`` and ``times``, together, as long as there is room ``left``.
+    ``open`` begins a run: its members then go into ``texts`` and ``times``, together, as long as it ``is_full`` not.
+    ``skim`` gives ``FoldedRun``.
     """
 
-    __slots__ = ("_seq0", "key", "texts", "times")
+    __slots__ = ("_seq0", "_skim", "key", "texts", "times")
 
-    def __init__(self) -> None:
+    def __init__(self, *, skim: bool = False) -> None:
+        self._skim = skim
         self.key: tuple[Any, ...] | None = None
         """What the members of the open run have in common; None without one."""
         self._seq0 = 0
@@ -126,28 +177,23 @@ class RunFolder:
         self.times: list[int] = []
 
     @property
-    def left(self) -> int:
-        """How many more members may come, so that no run grows without end."""
-        return _MOST_MEMBERS - len(self.texts)
+    def is_full(self) -> bool:
+        """No more members should come, so that no run grows without end."""
+        return len(self.texts) >= _MOST_MEMBERS
 
     def open(self, key: tuple[Any, ...], seq0: int) -> None:
         """Begin a run, after ``close``."""
         self.key, self._seq0, self.texts, self.times = key, seq0, [], []
 
-    def add(self, key: tuple[Any, ...], text: str, seq: int, time: int) -> None:
-        """One more member of the open run, which has this key, or the first one of a new run (after ``close``)."""
-        if self.key is None:
-            self.open(key, seq)
-        self.texts.append(text)
-        self.times.append(time)
-
-    def close(self) -> ChunkRun | None:
+    def close(self) -> ChunkRun | FoldedRun | None:
         """The open run, which is then no longer open."""
         if self.key is None:
             return None
-        run = _folded(self.key, self._seq0, self.times, self.texts)
-        self.key = None
-        return run
+        key, self.key = self.key, None
+        if self._skim:
+            kind, turn, step, *_ = key
+            return FoldedRun(kind, turn, step, self._seq0, self.times, self.texts)
+        return _folded(key, self._seq0, self.times, self.texts)
 
 
 _MOST_MEMBERS: Final = 1 << 16

@@ -13,12 +13,14 @@ from typing import Final
 
 from cassette_lab.jsonio import MAX_SAFE_INTEGER
 from cassette_lab.session.calls import CallsTracker
+from cassette_lab.session.chunks import FoldedRun
 from cassette_lab.session.compactions import CompactionsTracker
 from cassette_lab.session.facts import SessionFacts, Time
 from cassette_lab.session.members import inner, text, text_blocks
 from cassette_lab.session.model import CHUNK_TYPE, ChunkRun, Event, Row, SessionHeader, SessionLog
 from cassette_lab.session.nodes import SurfaceTracker
 from cassette_lab.session.relations import RelationsTracker
+from cassette_lab.session.skim import ChunkRow, SkimmedRow
 from cassette_lab.session.tools import ToolsTracker
 from cassette_lab.session.turns import TurnsTracker
 
@@ -61,16 +63,18 @@ class Derivation:
         self._boundary = (header.seed_length or None) if counted else None
         self._awaits_marker = not counted and header.is_seeded is True
 
-    def add_all(self, rows: Iterable[Row]) -> None:
+    def add_all(self, rows: Iterable[Row | SkimmedRow]) -> None:
         """The next rows, in order."""
         for row in rows:
             self.add(row)
 
-    def add(self, row: Row) -> None:
+    def add(self, row: Row | SkimmedRow) -> None:
         """The next row."""
-        if type(row) is Event:
+        if type(row) is ChunkRow:
+            self._add_chunk(row)
+        elif type(row) is Event:
             self._add_event(row)
-        elif isinstance(row, ChunkRun):
+        elif isinstance(row, (ChunkRun, FoldedRun)):
             if self._boundary is not None and row.next_seq > self._boundary:
                 inherited = self._boundary - row.seq0
                 if inherited > 0:
@@ -135,13 +139,17 @@ class Derivation:
             return event.seq >= self._boundary
         return self._awaits_marker and event.type == "session/end-seed" and event.data.get("inherited") is True
 
-    def _add_run(self, run: ChunkRun) -> None:
+    def _add_chunk(self, row: ChunkRow) -> None:
+        if self._boundary is not None and row.seq >= self._boundary:
+            self._cut()
+        time = row.time
+        self._types[CHUNK_TYPE] += 1
+        self._see(time, time)
+        self._calls.add_chunk(row)
+
+    def _add_run(self, run: ChunkRun | FoldedRun) -> None:
         self._types[CHUNK_TYPE] += run.members
-        if run.gaps and min(run.gaps) < 0:
-            times = list(run.times())
-            self._see(min(times), max(times))
-        else:
-            self._see(run.time0, run.last_time)
+        self._see(*run.extent)
         self._calls.add_run(run)
 
     def _see(self, earliest: Time, latest: Time) -> None:

@@ -147,7 +147,7 @@ class Follower:
 
     def _add(self, line: bytes) -> None:
         if self.header is not None:
-            self._rows.add_lines(iter((line,)))
+            self._rows.add_lines((line,))
             return
         self.header = read_header(read_json(line))
         self._rows = Rows(self.header.version)

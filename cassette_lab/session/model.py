@@ -131,6 +131,14 @@ class ChunkRun:
         """The last member's time in epoch ms."""
         return self.time0 + sum(self.gaps)
 
+    @property
+    def extent(self) -> tuple[int, int]:
+        """The members' earliest and latest time in epoch ms."""
+        if self.gaps and min(self.gaps) < 0:
+            times = list(self.times())
+            return min(times), max(times)
+        return self.time0, self.last_time
+
     def times(self) -> Iterator[int]:
         """The members' times in epoch ms."""
         time = self.time0

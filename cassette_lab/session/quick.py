@@ -115,8 +115,9 @@ class ToolCallChunks(msgspec.Struct, tag="tool-call-chunks", forbid_unknown_fiel
     data: _ToolCallRun
 
 
-DELTAS: Final = (TextDelta, ReasoningDelta, ToolCallDelta)
+DELTAS: Final = frozenset({TextDelta, ReasoningDelta, ToolCallDelta})
 PackedRow: TypeAlias = TextChunks | ReasoningChunks | ToolCallChunks
+PACKED_ROWS: Final = frozenset({TextChunks, ReasoningChunks, ToolCallChunks})
 NotQuick: Final = (msgspec.MsgspecError, RecursionError)
 """What decoding any other line raises; the latter where it is nested deeply."""
 decode_delta: Final = msgspec.json.Decoder(DeltaRow).decode

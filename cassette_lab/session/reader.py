@@ -89,14 +89,13 @@ class SessionReader:
         rows, lines = self.rows, self._lines
         try:
             for batch in lines.batches():
-                left = iter(batch)
                 try:
-                    rows.add_lines(left)
+                    rows.add_lines(batch)
                 except RowError:
-                    unread = list(left)
-                    lines.give_back(unread)
-                    if len(unread) < len(batch) - 1:
-                        self.kept_end = lines.end - len(batch[-1 - len(unread)]) - 1
+                    *kept, broken = batch[: len(batch) - rows.unread]
+                    lines.give_back(batch[len(batch) - rows.unread :])
+                    if kept:
+                        self.kept_end = lines.end - len(broken) - 1
                     raise
                 self.kept_end = lines.end
                 if len(rows.rows) >= _BATCH_ROWS:

@@ -7,8 +7,9 @@ times; position and 0 stand in. Source: session logs, Event envelope.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
+from operator import length_hint
 from typing import Any, Final
 
 import orjson
@@ -26,10 +27,11 @@ from cassette_lab.session.chunks import (
 )
 from cassette_lab.session.kinds import is_known
 from cassette_lab.session.model import CHUNK_TYPE, ChunkRun, Event, Row
-from cassette_lab.session.quick import DELTAS, DeltaRow, NotQuick, PackedRow, run_of
-from cassette_lab.session.skim import ChunkRow, EventRow, decoder
+from cassette_lab.session.quick import DELTAS, PACKED_ROWS, DeltaRow, NotQuick, run_of
+from cassette_lab.session.skim import ChunkRow, decoder
 
 _MOST_UNKNOWN_TYPES: Final = 100
+_CHUNK_ROWS: Final = frozenset({DeltaRow, ChunkRow})
 
 
 class GapError(RowError):
@@ -50,7 +52,7 @@ class Rows:
     """
 
     def __init__(self, version: int, *, skim: bool = False) -> None:
-        self.rows: list[Row] = []
+        self.rows: list[Any] = []
         self.position = 0
         self.stored = 0
         self.missing_seqs = 0
@@ -58,32 +60,40 @@ class Rows:
         self.has_times = False
         self.unknown: Counter[str] = Counter()
         self.last_marker: int | None = None
+        self.unread = 0
         self._version = version
         self._decode = decoder(version, skim=skim)
-        self._folder = RunFolder()
+        self._folder = RunFolder(skim=skim)
 
-    def add_lines(self, lines: Iterator[bytes]) -> None:
-        """More lines, none of them blank. Raises ``RowError``: the line that it is about is then the last one taken."""
-        decode = self._decode
-        if decode is None:
-            for each in lines:
-                self.add(read_json(each))
-            return
-        line = next(lines, None)
-        while line is not None:
-            try:
-                row = decode(line)
-            except NotQuick:
-                row = None
-            if isinstance(row, (DeltaRow, ChunkRow)) and row.seq == self.position and isinstance(row.data.chunk, DELTAS):
-                line = self._add_deltas(row, lines, decode)
-                continue
-            if not self._add_quick(row):
-                self.add(read_json(line))
-            line = next(lines, None)
+    def add_lines(self, batch: Sequence[bytes]) -> None:
+        """More lines, none of them blank. Raises ``RowError``; ``unread`` lines then stand behind the one that it is about."""
+        lines = iter(batch)
+        try:
+            if self._decode is None:
+                for line in lines:
+                    self.add(read_json(line))
+                return
+            rows = map(self._decode, lines)
+            while self._add_quick_rows(rows):
+                self.add(read_json(batch[-1 - length_hint(lines)]))
+        except RowError:
+            self.unread = length_hint(lines)
+            raise
 
-    def _add_deltas(self, row: Any, lines: Iterator[bytes], decode: Callable[[bytes], Any]) -> bytes | None:
-        """A delta, and with it all that follow in its run. Gives the first line that does not.
+    def _add_quick_rows(self, rows: Iterator[Any]) -> bool:
+        """Rows as they are decoded, up to the first one that must be read the exact way: whether there was one."""
+        try:
+            for row in rows:
+                while type(row) in _CHUNK_ROWS and row.seq == self.position and type(row.data.chunk) in DELTAS:
+                    row = self._add_deltas(row, rows)  # noqa: PLW2901 - the one behind them
+                if row is not None and not self._add_quick(row):
+                    return True
+        except NotQuick:
+            return True
+        return False
+
+    def _add_deltas(self, row: Any, rows: Iterator[Any]) -> Any:
+        """A delta, and with it all that follow in its run. Gives the first row that does not, or None at the end.
 
         Most lines of a log pass here, so that names are local, and what is alike in a run is looked at only once.
         """
@@ -92,7 +102,7 @@ class Rows:
         turn, step, index, call_id, name = data.turn, data.step, chunk.index, chunk.call_id, chunk.name
         key = (chunk.kind, turn, step, index, call_id, name)
         folder = self._folder
-        if folder.key != key or not folder.left:
+        if folder.key != key or folder.is_full:
             self.close()
             folder.open(key, row.seq)
         texts, times = folder.texts, folder.times
@@ -102,53 +112,48 @@ class Rows:
         add_text(chunk.text)
         add_time(row.time)
         position = self.position + 1
-        line: bytes | None
-        for line in islice(lines, folder.left):
-            try:
-                row = decode(line)
-            except NotQuick:
-                break
-            if type(row) is not row_type:
-                break
-            data = row.data
-            chunk = data.chunk
-            if (
-                type(chunk) is not chunk_type
-                or row.seq != position
-                or chunk.index != index
-                or data.step != step
-                or data.turn != turn
-                or (is_call and (chunk.call_id != call_id or chunk.name != name))
-            ):
-                break
-            add_text(chunk.text)
-            add_time(row.time)
-            position += 1
-        else:
-            line = next(lines, None)
-        self.stored += position - self.position
-        self.position = position
-        self.has_times = self.has_times or any(islice(times, before, None))
-        return line
+        try:
+            for row in rows:  # noqa: PLR1704 - the next one
+                if type(row) is not row_type:
+                    return row
+                data = row.data
+                chunk = data.chunk
+                if (
+                    type(chunk) is not chunk_type
+                    or row.seq != position
+                    or chunk.index != index
+                    or data.step != step
+                    or data.turn != turn
+                    or (is_call and (chunk.call_id != call_id or chunk.name != name))
+                ):
+                    return row
+                add_text(chunk.text)
+                add_time(row.time)
+                position += 1
+        finally:
+            self.stored += position - self.position
+            self.position = position
+            self.has_times = self.has_times or any(islice(times, before, None))
+        return None
 
-    def _add_quick(self, row: DeltaRow | ChunkRow | PackedRow | EventRow | None) -> bool:
+    def _add_quick(self, row: Any) -> bool:
         """A row of any other kind; False where it must be looked at the exact way."""
-        if isinstance(row, (ChunkRow, EventRow)):
-            if row.seq != self.position:
-                return False
-            self.close()
-            self.rows.append(row.event())
-            self.position += 1
-            self.stored += 1
-            if row.time:
-                self.has_times = True
-            return True
-        if isinstance(row, PackedRow):
+        kind = type(row)
+        if kind in PACKED_ROWS:
             run = run_of(row)
-            if run is not None and run.seq0 == self.position:
-                self._add_run(run)
-                return True
-        return False
+            if run is None or run.seq0 != self.position:
+                return False
+            self._add_run(run)
+            return True
+        if row.seq != self.position or kind is DeltaRow:
+            return False
+        self.close()
+        self.rows.append(row if kind is ChunkRow else row.event())
+        self.position += 1
+        self.stored += 1
+        if row.time:
+            self.has_times = True
+        return True
 
     def add(self, value: Any) -> None:
         """One more row, as JSON. Raises ``RowError``."""
@@ -186,9 +191,11 @@ class Rows:
 
     def _add_delta(self, key: tuple[Any, ...], text: str, time: int) -> None:
         folder = self._folder
-        if folder.key != key or not folder.left:
+        if folder.key != key or folder.is_full:
             self.close()
-        folder.add(key, text, self.position, time)
+            folder.open(key, self.position)
+        folder.texts.append(text)
+        folder.times.append(time)
         self.position += 1
         self.stored += 1
         if time:

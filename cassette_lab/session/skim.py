@@ -12,11 +12,12 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable
-from typing import Any, ClassVar, Final, Literal, Required, TypedDict
+from typing import Any, ClassVar, Final, Literal, Required, TypeAlias, TypedDict
 
 import msgspec
 
-from cassette_lab.session.model import CHUNK_TYPE, Event
+from cassette_lab.session.chunks import FoldedRun
+from cassette_lab.session.model import CHUNK_TYPE, ChunkRun, Event
 from cassette_lab.session.quick import (
     Integer,
     PackedRow,
@@ -77,11 +78,9 @@ class ChunkRow(msgspec.Struct, tag=CHUNK_TYPE, forbid_unknown_fields=True, gc=Fa
     time: Integer
     data: _ChunkData
 
-    def event(self) -> Event:
-        """The event of a chunk that is no delta."""
-        data = self.data
-        chunk: Any = data.chunk
-        return Event(CHUNK_TYPE, self.seq, self.time, {"turn": data.turn, "step": data.step, "chunk": chunk.chunk})
+
+SkimmedRow: TypeAlias = Event | ChunkRun | FoldedRun | ChunkRow
+"""What the derivation gets of a skimmed log."""
 
 
 class EventRow(msgspec.Struct, gc=False):

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from cassette_lab.jsonio import JsonObject
-from cassette_lab.session.chunks import KIND_OF_ROW
+from cassette_lab.session.chunks import KIND_OF_ROW, FoldedRun
 from cassette_lab.session.facts import Time
 from cassette_lab.session.members import known, text
 from cassette_lab.session.model import ChunkRun, DeltaKind
@@ -54,7 +54,7 @@ class Stream:
         """The whole text of one kind of delta; None where bodies are not kept or there was none."""
         return None if self._bodies is None or kind not in self._bodies else "".join(self._bodies[kind])
 
-    def add_run(self, run: ChunkRun) -> None:
+    def add_run(self, run: ChunkRun | FoldedRun) -> None:
         """A packed run of deltas."""
         first = known(run.time0)
         self._add_deltas(run.kind, run.texts, first, None if first is None else run.last_time)

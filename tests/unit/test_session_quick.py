@@ -58,7 +58,7 @@ def both(data: bytes) -> tuple[Any, Any]:
     for quick in (True, False):
         rows = Rows(0)
         try:
-            rows.add_lines(iter([data])) if quick else rows.add(read_json(data))
+            rows.add_lines([data]) if quick else rows.add(read_json(data))
         except RowError:
             results.append("refused")
             continue
@@ -104,7 +104,7 @@ def test_tool_call_deltas_with_and_without_a_name_are_different_runs(name: str |
     for seq in range(2):
         value = delta(seq, "", "tool-call-delta", **members)
         del value["data"]["chunk"]["text"]
-        rows.add_lines(iter([line(value)]))
+        rows.add_lines([line(value)])
     rows.close()
     (run,) = rows.take()
     assert not isinstance(run, tuple)

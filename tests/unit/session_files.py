@@ -16,7 +16,7 @@ def numbered(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     told, seq = [], 0
     for row in rows:
         packed = "time0" in row
-        told.append({"seq0" if packed else "seq": seq, **row})
+        told.append({"type": row["type"], "seq0" if packed else "seq": seq, **row})  # the order of the harness
         seq += len(row["data"].get("texts") or row["data"].get("args")) if packed else 1
     return told
 

@@ -85,6 +85,14 @@ class HeldFile:
                 descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
             _HELD[self._identity] = (descriptor, holders + 1)
 
+    def is_still(self, path: Path) -> bool:
+        """Whether this is the file of that name."""
+        try:
+            facts = path.stat()
+        except OSError:
+            return False
+        return (facts.st_dev, facts.st_ino) == self._identity
+
     def release(self) -> None:
         """Let go; the last holder closes the file, after its database."""
         with _HELD_MUTEX:

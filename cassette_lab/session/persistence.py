@@ -12,6 +12,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, Self
 
+from cassette_lab.errors import FormatError, SurfaceError
 from cassette_lab.session.model import Event, SessionHeader, SessionLog
 from cassette_lab.session.packing import Packer
 from cassette_lab.session.session import Clock, Session, now_ms
@@ -103,8 +104,10 @@ class StoredSession:
         try:
             seed = [*resumed.log.events(), *resumed.closing]
             return cls(Session(resumed.log.header, seed=seed, clock=clock), resumed.writer)
-        except BaseException:
+        except BaseException as error:
             resumed.writer.close()
+            if isinstance(error, (FormatError, SurfaceError)):
+                error.path = error.path or resumed.log.path
             raise
 
     def append(

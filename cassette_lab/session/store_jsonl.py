@@ -10,12 +10,13 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import stat
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from cassette_lab.errors import ConfigError, ExistingFileError, FormatError, MissingFileError
+from cassette_lab.errors import ConfigError, FormatError
 from cassette_lab.session.frames import FrameWriter
 from cassette_lab.session.locking import SessionLock
 from cassette_lab.session.model import SessionHeader, SessionLog
@@ -24,9 +25,10 @@ from cassette_lab.session.paths import FILE_NAMES, LogEncoding, log_path, path_s
 from cassette_lab.session.reader import FILE_NAME, SessionReader, read_header, read_session
 from cassette_lab.session.repair import cut_file, find_cut, sync_folder
 from cassette_lab.session.session import check_header
-from cassette_lab.session.storing import StoreWriter, WritableStore, check_resumable
+from cassette_lab.session.storing import StoreWriter, WritableStore, check_resumable, shown, stored_meanwhile
 
 LOCK_NAME: Final = "session.lock"
+_MOST_NAME_BYTES: Final = 255
 
 
 class JsonlStore(WritableStore):
@@ -42,7 +44,7 @@ class JsonlStore(WritableStore):
         self.root = Path(root).absolute()
         self.encoding: LogEncoding = encoding
         self._packer = Packer(encode_line, pack=pack)
-        super().__init__()
+        super().__init__(self.root)
         for folder in self._folders():
             self._check_encoding(folder)
 
@@ -53,9 +55,14 @@ class JsonlStore(WritableStore):
     def create(self, header: SessionHeader) -> JsonlWriter:
         """See ``SessionStore``."""
         check_header(header)
+        if len(path_segment(header.id)) > _MOST_NAME_BYTES:
+            sentence = (
+                f"the id {shown(header.id)}… is too long for the name of a folder, {_MOST_NAME_BYTES} bytes; take another"
+            )
+            raise FormatError(sentence, path=self.root, field="id")
         there = self._find(header.id)
         if there is not None:
-            raise ExistingFileError(f"there is a session {header.id!r} already; resume it, or take another id", path=there)
+            raise self._taken(header.id, there)
         return self._writer(self.locate(header), header)
 
     def load(self, session_id: str) -> SessionLog:
@@ -91,6 +98,7 @@ class JsonlStore(WritableStore):
                 field="cwd",
             )
         try:
+            _clean(path)
             cut_file(path, find_cut(path, reader.kept_end))
             return log, self._writer(path, log.header, lock, log.event_count)
         except OSError as error:
@@ -104,25 +112,25 @@ class JsonlStore(WritableStore):
     def _path(self, session_id: str) -> Path:
         path = self._find(session_id)
         if path is None:
-            raise MissingFileError(f"there is no session {session_id!r} in this store", path=self.root)
+            raise self._missing(session_id)
         return path
 
     def _find(self, session_id: str) -> Path | None:
         """A session's file, in whatever project it is, of the highest format that is there."""
-        try:
-            segment = path_segment(session_id)
-        except ValueError:
+        if not session_id:
             return None
+        segment = path_segment(session_id)
         found = []
         for project in _subfolders(self.root):
             folder = project / segment
-            if folder.is_dir():
+            if _is_folder(folder):
                 self._check_encoding(folder)
                 generations = {int(named[1] or 0): folder / named[0] for named in _logs(folder)}
                 if generations:
                     found.append(generations[max(generations)])
         if len(found) > 1:
-            raise FormatError(f"session {session_id!r} is there twice, also in {found[1].parent.parent.name}", path=found[0])
+            sentence = f"session {shown(session_id)} is there twice, also in {found[1].parent.parent.name}"
+            raise FormatError(sentence, path=found[0])
         return found[0] if found else None
 
     def _check_encoding(self, folder: Path) -> None:
@@ -137,8 +145,8 @@ class JsonlStore(WritableStore):
     def _folders(self) -> Iterator[Path]:
         """The sessions' folders. Raises ``FormatError`` for logs that lie flat."""
         for project in _subfolders(self.root):
-            for entry in sorted(project.iterdir()):
-                if entry.is_dir():
+            for entry in _entries(project):
+                if _is_folder(entry):
                     yield entry
                 elif entry.name.endswith((".jsonl", ".jsonl.zstd")):
                     raise FormatError(
@@ -240,9 +248,7 @@ class JsonlWriter(StoreWriter):
                 with contextlib.suppress(OSError):
                     each.rmdir()
             if isinstance(error, FileExistsError) and not isinstance(error, FormatError):
-                raise ExistingFileError(
-                    f"another session {self.header.id!r} was stored meanwhile; take another id", path=self.path
-                ) from None
+                raise stored_meanwhile(self.header.id, self.path) from None
             if isinstance(error, OSError) and not isinstance(error, FormatError):
                 raise FormatError(f"the log could not be made ({error.strerror or error})", path=self.path) from error
             raise
@@ -260,8 +266,7 @@ def _publish(text: bytes, path: Path) -> int:
 
     Raises ``FileExistsError`` where something has the name.
     """
-    for left in path.parent.glob(f".{path.name}.*.tmp"):  # by a process that was killed here; the lock is ours
-        left.unlink(missing_ok=True)
+    _clean(path)
     beside = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
     descriptor = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
     try:
@@ -302,16 +307,42 @@ def _write_all(descriptor: int, data: bytes) -> None:
         written += os.write(descriptor, memoryview(data)[written:])
 
 
+def _clean(path: Path) -> None:
+    """Remove what a process that was killed left beside a log, of which the lock is ours."""
+    for left in path.parent.glob(f".{path.name}.*.tmp"):
+        left.unlink(missing_ok=True)
+
+
 def _logs(folder: Path) -> list[re.Match[str]]:
     """The names in a session's folder that are those of logs, of any format and encoding."""
-    return [named for name in sorted(os.listdir(folder)) if (named := FILE_NAME.fullmatch(name))]  # noqa: PTH208 - names are wanted
+    return [named for entry in _entries(folder) if (named := FILE_NAME.fullmatch(entry.name))]
 
 
 def _subfolders(folder: Path) -> Iterator[Path]:
+    return filter(_is_folder, _entries(folder))
+
+
+def _entries(folder: Path) -> list[Path]:
+    """What is in a folder; nothing where it is not there (any more). Raises ``FormatError``."""
     try:
-        entries = sorted(folder.iterdir())
+        return sorted(folder.iterdir())
     except FileNotFoundError:
-        return
+        return []
     except OSError as error:
-        raise FormatError(f"this is no folder to keep sessions in ({error.strerror or error})", path=folder) from error
-    yield from (entry for entry in entries if entry.is_dir())
+        raise _unusable(folder, error) from error
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return stat.S_ISDIR(path.stat().st_mode)
+    except PermissionError as error:
+        raise _unusable(path.parent, error) from error
+    except OSError:  # not there, a name that is too long, links in a circle
+        return False
+
+
+def _unusable(folder: Path, error: OSError) -> FormatError:
+    reason = error.strerror or error
+    return FormatError(
+        f"this is no folder to keep sessions in ({reason}); change its permissions, or take another root", path=folder
+    )

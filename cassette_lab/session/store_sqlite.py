@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from cassette_lab.errors import ClosedError, ExistingFileError, FormatError, MissingFileError
+from cassette_lab.errors import ClosedError, FormatError
 from cassette_lab.session.chunks import pack_row
 from cassette_lab.session.frames import compress_frame
 from cassette_lab.session.locking import HeldFile, SessionLock
@@ -25,7 +25,7 @@ from cassette_lab.session.packing import Packer, encode_json
 from cassette_lab.session.seqs import encode_seqs
 from cassette_lab.session.session import check_header
 from cassette_lab.session.sqlite import APPLICATION_ID, SqliteStore
-from cassette_lab.session.storing import StoreWriter, WritableStore, check_resumable
+from cassette_lab.session.storing import StoreWriter, WritableStore, check_resumable, shown, stored_meanwhile
 
 WRITTEN_SCHEMA: Final = 17
 
@@ -71,7 +71,7 @@ class SqliteSessionStore(WritableStore):
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path).absolute()
-        super().__init__()
+        super().__init__(self.path)
         self._mutex = threading.RLock()
         self._pid = os.getpid()
         self._connection: sqlite3.Connection | None = None
@@ -86,7 +86,8 @@ class SqliteSessionStore(WritableStore):
         except BaseException as error:
             self.close()
             if isinstance(error, (OSError, sqlite3.Error)) and not isinstance(error, FormatError):
-                raise FormatError(f"the database cannot be opened ({error})", path=self.path) from error
+                reason = (error.strerror if isinstance(error, OSError) else None) or error
+                raise FormatError(f"the database cannot be opened ({reason})", path=self.path) from error
             raise
 
     def create(self, header: SessionHeader) -> SqliteWriter:
@@ -101,14 +102,14 @@ class SqliteSessionStore(WritableStore):
             if value is not None and not _is_storable(value):
                 raise FormatError("SQLite holds whole Unicode text without NUL only", path=self.path, field=field)
         if self._revision(header.id) is not None:
-            raise ExistingFileError(f"there is a session {header.id!r} already; resume it, or take another id", path=self.path)
+            raise self._taken(header.id, self.path)
         return self._writer(header)
 
     def load(self, session_id: str) -> SessionLog:
         """See ``SessionStore``."""
         with SqliteStore(self.path) as store:
             if session_id not in store.ids:
-                raise MissingFileError(f"there is no session {session_id!r} in this store", path=self.path)
+                raise self._missing(session_id)
             return store.read(session_id)
 
     def headers(self) -> list[SessionHeader]:
@@ -149,6 +150,7 @@ class SqliteSessionStore(WritableStore):
             try:
                 connection.execute("BEGIN IMMEDIATE")
                 try:
+                    self._check_there()
                     yield connection
                     connection.execute("COMMIT")
                 except BaseException:
@@ -162,7 +164,7 @@ class SqliteSessionStore(WritableStore):
 
     def _lock(self, session_id: str) -> SessionLock:
         if self._revision(session_id) is None:
-            raise MissingFileError(f"there is no session {session_id!r} in this store", path=self.path)
+            raise self._missing(session_id)
         return self.lock(session_id)
 
     def _take_up(self, session_id: str, lock: SessionLock) -> tuple[SessionLog, SqliteWriter]:
@@ -192,6 +194,11 @@ class SqliteSessionStore(WritableStore):
                 return revision_of(self._usable(), session_id)
             except sqlite3.Error as error:
                 raise FormatError(f"the database cannot be read ({error})", path=self.path) from error
+
+    def _check_there(self) -> None:
+        """What is written into a database that was removed is lost without a word."""
+        if self._held is None or not self._held.is_still(self.path):
+            raise FormatError("the database was removed or replaced while it was open; nothing more is written", path=self.path)
 
     def _usable(self) -> sqlite3.Connection:
         if os.getpid() != self._pid:
@@ -267,11 +274,9 @@ class SqliteWriter(StoreWriter):
             state = revision_of(connection, session_id)
             if state != self._state:
                 if self._state is None:
-                    raise ExistingFileError(
-                        f"another session {session_id!r} was stored meanwhile; take another id", path=self.path
-                    )
+                    raise stored_meanwhile(session_id, self.path)
                 raise FormatError(
-                    f"something else wrote into session {session_id!r}, or removed it; nothing more is written "
+                    f"something else wrote into session {shown(session_id)}, or removed it; nothing more is written "
                     "(close this session and resume it)",
                     path=self.path,
                 )

@@ -12,15 +12,17 @@ import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Final, Self
 
-from cassette_lab.errors import ClosedError, FormatError
+from cassette_lab.errors import ClosedError, ExistingFileError, FormatError, MissingFileError
 from cassette_lab.session.locking import SessionLock
 from cassette_lab.session.model import Event, SessionHeader, SessionLog
 from cassette_lab.session.packing import Batch, Packer
 from cassette_lab.session.persistence import Resumed
 from cassette_lab.session.repair import closing_events
 from cassette_lab.session.session import check_header
+
+_SHOWN_CHARACTERS: Final = 80
 
 
 class StoreWriter(ABC):
@@ -71,9 +73,10 @@ class StoreWriter(ABC):
 
 
 class WritableStore(ABC):
-    """A ``SessionStore`` whose writers are closed with it."""
+    """A ``SessionStore`` whose writers are closed with it. ``place`` is the folder or file to name in errors."""
 
-    def __init__(self) -> None:
+    def __init__(self, place: Path) -> None:
+        self._place = place
         self._writers: weakref.WeakSet[StoreWriter] = weakref.WeakSet()
 
     def __enter__(self) -> Self:
@@ -99,6 +102,12 @@ class WritableStore(ABC):
         for writer in list(self._writers):
             writer.close()
 
+    def _missing(self, session_id: str) -> MissingFileError:
+        return MissingFileError(f"there is no session {shown(session_id)} in this store", path=self._place)
+
+    def _taken(self, session_id: str, path: Path) -> ExistingFileError:
+        return ExistingFileError(f"there is a session {shown(session_id)} already; resume it, or take another id", path=path)
+
     @abstractmethod
     def _lock(self, session_id: str) -> SessionLock:
         """The lock of a session that is there. Raises ``MissingFileError``, ``LockedError``."""
@@ -116,7 +125,8 @@ def check_resumable(log: SessionLog, session_id: str, path: Path) -> None:
     except FormatError as error:
         raise FormatError(error.message, path=path, field=error.field) from None
     if header.id != session_id:
-        raise FormatError(f"the log says that it is session {header.id!r}, not {session_id!r}", path=path, field="id")
+        sentence = f"the log says that it is session {shown(header.id)}, not {shown(session_id)}"
+        raise FormatError(sentence, path=path, field="id")
     if header.created_at is None or header.delegation_depth is None or log.missing_seqs or log.missing_times:
         raise FormatError("the log lacks seqs, times or header members, as test fixtures do; it can only be read", path=path)
     if log.event_count < (header.seed_length or 0):
@@ -126,6 +136,16 @@ def check_resumable(log: SessionLog, session_id: str, path: Path) -> None:
             path=path,
             field="seedLength",
         )
+
+
+def stored_meanwhile(session_id: str, path: Path) -> ExistingFileError:
+    """Somebody took the id before the first batch was written."""
+    return ExistingFileError(f"another session {shown(session_id)} was stored meanwhile; take another id", path=path)
+
+
+def shown(session_id: str) -> str:
+    """An id in a sentence; anyone may have chosen it."""
+    return repr(session_id[:_SHOWN_CHARACTERS])
 
 
 def _check_batch(header: SessionHeader, events: Sequence[Event], next_seq: int) -> None:

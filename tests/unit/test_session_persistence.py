@@ -220,6 +220,26 @@ class TestBatches:
             work()
         assert store.load("root").event_count == len(session.events)
 
+    def test_one_session_may_be_kept_in_two_stores(self, store: SessionStore, tmp_path: Path) -> None:
+        session = new_session()
+        with open_store("raw", tmp_path / "other") as other:
+            keepers = [StoredSession.create(each, session) for each in (store, other)]
+            for number in range(4):
+                log_turn(session, number + 1)
+                keepers[number % 2].flush()
+            for keeper in keepers:
+                keeper.close()
+            for each in (store, other):
+                assert list(each.load("root").events()) == list(session.events)
+
+    def test_what_is_logged_past_the_keeper_is_kept_too(self, store: SessionStore) -> None:
+        session = new_session()
+        session.append("assistant/chunk", delta("a"))
+        with StoredSession.create(store, session) as keeper:
+            session.append("assistant/chunk", delta("b"))
+            keeper.append("assistant/chunk", delta("c"))
+        assert list(store.load("root").events()) == list(session.events)
+
 
 class TestTwoWriters:
     def test_the_second_is_refused_until_the_first_has_closed(self, store: SessionStore) -> None:

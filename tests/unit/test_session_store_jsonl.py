@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cassette_lab.errors import ConfigError, ExistingFileError, FormatError
+from cassette_lab.errors import ConfigError, ExistingFileError, FormatError, MissingFileError
 from cassette_lab.jsonio import JsonObject
 from cassette_lab.session.frames import compress_frame
 from cassette_lab.session.lines import LogFile, LogLines
@@ -261,6 +261,21 @@ class TestFailures:
             keeper.close()
         assert read_session(tmp_path / "copy").event_count == 11
 
+    def test_a_log_that_was_replaced_is_noticed(self, tmp_path: Path) -> None:
+        path = stored_one(tmp_path) / "session.jsonl.zstd"
+        writer = JsonlStore(tmp_path).resume("root").writer
+        shutil.copy(path, tmp_path / "copy")
+        (tmp_path / "copy").replace(path)
+        with pytest.raises(FormatError, match="removed or replaced"):
+            writer.append([event_at(10)])
+        writer.close()
+
+    def test_a_second_name_that_a_killed_process_left_is_removed_with_the_next_resume(self, tmp_path: Path) -> None:
+        folder = stored_one(tmp_path)
+        os.link(folder / "session.jsonl.zstd", folder / ".session.jsonl.zstd.0123.tmp")
+        JsonlStore(tmp_path).resume("root").writer.close()
+        assert sorted(path.name for path in folder.iterdir()) == ["session.jsonl.zstd", "session.lock"]
+
 
 def failing_once(name: str) -> Any:
     """The function of ``os`` that first does half of its work, and says that the disk is full."""
@@ -341,7 +356,55 @@ class TestTornEnds:
         assert sorted(path.name for path in folder.iterdir()) == ["session.jsonl.zstd", "session.lock"]
 
 
+class TestIds:
+    @pytest.mark.parametrize(
+        "session_id", ["..", "../../up", "a/b", "a\0b", "a\nb", "a\u202eb", "\ud800", "~", " ", "CON", "x" * 255, "é" * 51]
+    )
+    def test_any_id_stays_within_its_root(self, tmp_path: Path, session_id: str) -> None:
+        session = new_session(session_id)
+        log_turn(session)
+        store = JsonlStore(tmp_path / "root")
+        path = stored(store, session)
+        assert list(tmp_path.rglob("session.jsonl.zstd")) == [path]
+        assert path.relative_to(tmp_path / "root" / "--w-project--").name == "session.jsonl.zstd"
+        assert list(store.load(session_id).events()) == list(session.events)
+        assert [header.id for header in store.headers()] == [session_id]
+
+    @pytest.mark.parametrize("session_id", ["x" * 256, "é" * 52])
+    def test_an_id_that_is_too_long_for_a_folder_is_refused_at_once(self, tmp_path: Path, session_id: str) -> None:
+        stored_one(tmp_path)
+        store = JsonlStore(tmp_path)
+        with pytest.raises(FormatError, match="too long for the name of a folder, 255 bytes; take another") as caught:
+            store.create(new_session(session_id).header)
+        assert caught.value.field == "id"
+        with pytest.raises(MissingFileError, match="there is no session"):
+            store.resume(session_id)
+
+    def test_a_great_id_makes_no_great_sentence(self, tmp_path: Path) -> None:
+        with pytest.raises(MissingFileError) as caught:
+            JsonlStore(tmp_path).load("x" * 10_000_000)
+        assert len(caught.value.message) < 200
+
+
 class TestRoots:
+    @pytest.mark.parametrize("asked", ["iterdir", "stat"])
+    def test_a_project_that_may_not_be_read_is_named(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: str) -> None:
+        project = stored_one(tmp_path).parent
+        store = JsonlStore(tmp_path)
+        real: Any = getattr(Path, asked)
+
+        def refused(path: Path, *more: Any, **options: Any) -> Any:
+            if path == (project if asked == "iterdir" else project / "root"):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+            return real(path, *more, **options)
+
+        monkeypatch.setattr(Path, asked, refused)
+        ways: list[Any] = [lambda: JsonlStore(tmp_path), store.headers]
+        for way in [*ways, lambda: store.load("root"), lambda: store.resume("root")] if asked == "stat" else ways:
+            with pytest.raises(FormatError, match=r"no folder to keep sessions in .* change its permissions") as caught:
+                way()
+            assert caught.value.path == str(project)
+
     def test_a_root_has_one_encoding(self, tmp_path: Path) -> None:
         stored_one(tmp_path)
         with pytest.raises(FormatError, match="another encoding than jsonl"):

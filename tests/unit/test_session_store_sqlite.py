@@ -236,6 +236,25 @@ class TestChanges:
             with pytest.raises(FormatError, match="seq 1 is missing"):
                 store.resume("root")
 
+    @pytest.mark.parametrize("change", ["removed", "moved", "replaced"])
+    def test_nothing_is_written_into_a_database_that_is_no_longer_there(self, tmp_path: Path, change: str) -> None:
+        path = tmp_path / "data" / "s.db"
+        session = new_session()
+        with SqliteSessionStore(path) as store:
+            keeper = StoredSession.create(store, session)
+            log_turn(session, 1)
+            keeper.flush()
+            if change == "removed":
+                shutil.rmtree(path.parent)
+            else:
+                path.rename(tmp_path / "moved.db")
+            if change == "replaced":
+                path.write_bytes(b"")
+            log_turn(session, 2)
+            for _ in range(2):
+                with pytest.raises(FormatError, match="the database was removed or replaced while it was open"):
+                    keeper.flush()
+
     def test_a_closed_store_says_so(self, tmp_path: Path) -> None:
         store = SqliteSessionStore(tmp_path / "s.db")
         store.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import typing
 from collections.abc import Callable
@@ -27,9 +28,9 @@ class Arguments:
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
+        target = body_of(function)
         self._name = getattr(function, "__name__", type(function).__name__)
-        self.description, told = read_docstring(inspect.getdoc(function) or "")
-        target = function if inspect.isroutine(function) else type(function).__call__
+        self.description, told = read_docstring(inspect.getdoc(target) or "")
         try:
             signature = inspect.signature(function)
             hints = typing.get_type_hints(target, include_extras=True)
@@ -47,7 +48,8 @@ class Arguments:
                 raise self._refusal(f"a model cannot fill *{name}; name the parameters")
             default = ... if parameter.default is parameter.empty else parameter.default
             key = f"p{len(self._parameters)}"  # pydantic refuses some names, and a model's arguments may have any
-            fields[key] = annotation, Field(default, alias=name, description=told.get(name))
+            about: dict[str, Any] = {"description": told[name]} if name in told else {}  # else what the annotation says stays
+            fields[key] = annotation, Field(default, alias=name, **about)
             self._parameters.append((key, parameter))
         try:
             config = ConfigDict(extra="forbid", arbitrary_types_allowed=False)
@@ -75,6 +77,13 @@ class Arguments:
 
     def _refusal(self, reason: str) -> ConfigError:
         return ConfigError(f"{self._name} cannot be a tool: {reason}", field="tools")
+
+
+def body_of(function: Callable[..., Any]) -> Callable[..., Any]:
+    """What is run when ``function`` is called: its annotations and its docstring are what counts."""
+    if isinstance(function, functools.partial):
+        return body_of(function.func)
+    return function if inspect.isroutine(function) else type(function).__call__
 
 
 def told_errors(error: ValidationError) -> str:

@@ -13,7 +13,7 @@ def read_docstring(text: str) -> tuple[str, dict[str, str]]:
     section = name = ""
     indent = 0
     lines = text.splitlines()
-    for line, below in zip(lines, [*lines[1:], ""], strict=True):
+    for line, below in zip(lines, [*lines[1:], ""], strict=False):
         field, heading = _FIELD.match(line), _heading(line, below)
         if field is not None:
             section, name = "fields", field["name"]

@@ -182,12 +182,12 @@ def _failed_with(error: BaseException) -> ToolOutput:
 
 
 def _function_tool(function: Callable[..., Any], *, name: str | None, description: str | None) -> Tool:
-    from cassette_lab.host.arguments import Arguments
+    from cassette_lab.host.arguments import Arguments, body_of
 
     if not callable(function):
         raise ConfigError(f"a tool is a function, not {type(function).__name__}", field="tools")
     arguments = Arguments(function)
-    is_async = inspect.iscoroutinefunction(function if inspect.isroutine(function) else type(function).__call__)
+    is_async = inspect.iscoroutinefunction(body_of(function))
 
     async def run(text: str, context: ToolContext) -> ToolOutput:
         args, kwargs = arguments.parse(text, context)

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
+from contextlib import closing
+from typing import TYPE_CHECKING, Final
 
 from cassette_lab.cli import session_words as words
 from cassette_lab.cli.grammar import Call
 from cassette_lab.cli.output import complain, print_chunks, print_json, say
-from cassette_lab.errors import CassetteLabError
 from cassette_lab.progress import Bar
 
 if TYPE_CHECKING:
     from cassette_lab.jsonio import JsonObject
-    from cassette_lab.session.facts import SessionFacts
-    from cassette_lab.session.finding import FoundLog
 
 SHOWN_PROBLEMS: Final = 20
 
@@ -78,35 +76,16 @@ class Listing:
     def rows(self) -> Iterator[JsonObject]:
         """The sessions in the order of their files, each once; what cannot be read goes to ``problems``."""
         from cassette_lab.session.finding import find_logs
-        from cassette_lab.session.summary import row, totals
+        from cassette_lab.session.listing import told_of
+        from cassette_lab.session.summary import totals
 
         self.totals.update(totals(self.totals, None))
         found = list(find_logs(self._path))
-        with Bar("reading", unit="log", terminal=self._show_bar) as bar:
-            for number, each in enumerate(found, 1):
-                try:
-                    for facts in _facts(each, self.problems):
-                        told = row(facts)
-                        self.totals.update(totals(self.totals, told))
-                        yield told
-                except CassetteLabError as error:
-                    self.problems.append(_problem(error))
+        with Bar("reading", unit="log", terminal=self._show_bar) as bar, closing(told_of(found)) as told:
+            for number, kind, document in told:
                 bar(number, len(found))
-
-
-def _facts(found: FoundLog, problems: list[JsonObject]) -> Iterator[SessionFacts]:
-    from cassette_lab.session.opening import each_facts
-
-    if found.problem is not None:
-        raise found.problem
-    for read in each_facts(found.path):
-        try:
-            facts = read()
-        except CassetteLabError as error:  # hides no other session of the store
-            problems.append(_problem(error))
-            continue
-        yield facts
-
-
-def _problem(error: CassetteLabError) -> dict[str, Any]:
-    return {"file": error.path, "line": error.line, "code": error.code, "message": error.message}
+                if kind == "problem":
+                    self.problems.append(document)
+                    continue
+                self.totals.update(totals(self.totals, document))
+                yield document

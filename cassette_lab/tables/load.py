@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from cassette_lab.errors import ConfigError
 from cassette_lab.jsonio.text import arrow_text, show
-from cassette_lab.session.sharing import Task, cost_of, in_order, runs_of, working_folder
+from cassette_lab.session.sharing import Task, cost_of, in_order, runs_of, size_of, working_folder
 from cassette_lab.tables.finding import Found, PathLikes, find, name_from
 from cassette_lab.tables.kinds import KINDS
 from cassette_lab.tables.lab import Lab
@@ -58,7 +58,7 @@ def load(
         raise ConfigError("workers must be 1, or 2 for a second process")
     found, root = find(paths)
     sources = [arrow_text(name_from(each.path, root)) for each in found]
-    sizes = [_size_bytes(each) for each in found]
+    sizes = [0 if each.kind is None else size_of(each.path) for each in found]
     tables = _Tables(bodies=bodies)
     logs: list[tuple[str, Path]] = []
     with Telling(sizes, progress=progress) as telling:
@@ -95,14 +95,6 @@ def _tasks(found: Sequence[Found], sizes: Sequence[int], *, bodies: bool, collec
             else:
                 tasks.append(Task(cost, here))
     return tasks
-
-
-def _size_bytes(found: Found) -> int:
-    """0 where it is not known; the reader says why."""
-    try:
-        return 0 if found.kind is None else found.path.stat().st_size
-    except (OSError, ValueError):
-        return 0
 
 
 class _Tables:

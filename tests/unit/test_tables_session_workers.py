@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -16,7 +17,9 @@ import pytest
 
 from cassette_lab.errors import FormatError
 from cassette_lab.session import helper, sharing
+from cassette_lab.session.finding import find_logs
 from cassette_lab.session.helper import Helper
+from cassette_lab.session.listing import told_of
 from cassette_lab.session.persistence import StoredSession
 from cassette_lab.session.sharing import Task, in_order, runs_of
 from cassette_lab.session.store_sqlite import SqliteSessionStore
@@ -117,6 +120,21 @@ def test_two_processes_give_what_one_gives(given: list[int], *, bodies: bool) ->
     for _ in range(2):
         assert told(load_tables("runs", on_error="collect", bodies=bodies, workers=2)) == expected
     assert len(given) >= 4
+
+
+@pytest.mark.usefixtures("runs")
+def test_the_list_of_sessions_is_the_same_from_two_processes(given: list[int], tmp_path: Path) -> None:
+    found = list(find_logs("runs"))
+    expected = list(told_of(found, workers=1))
+    assert [kind for _, kind, _ in expected].count("session") == 13
+    assert {number for number, _, _ in expected} == set(range(len(found)))
+    assert not given
+    for _ in range(2):
+        assert list(told_of(found, workers=2)) == expected
+    assert given
+    with contextlib.closing(told_of(found, workers=2)) as some:
+        assert next(some) == expected[0]
+    assert [kind for _, kind, _ in told_of([*find_logs(tmp_path / "nothing")], workers=2)] == ["problem"]
 
 
 def test_the_first_refusal_is_raised_wherever_it_stands(tmp_path: Path, given: list[int]) -> None:

@@ -44,7 +44,8 @@ def load(
     A file that cannot be verified to its end gives no rows. With ``on_error="raise"`` the first one raises
     ``FormatError``; with ``"collect"`` each is a row of ``lab.problems``. ``bodies`` adds what was said: to ``calls``
     ``prompt``, ``output``, ``structured`` and ``error_message``, to the tables of sessions texts, arguments and results.
-    ``workers=2`` shares large files with a second process.
+    ``workers=2`` shares large cassettes, and session logs that are large or many, with a second process; where that would
+    not pay it does not, and the tables are the same.
     ``progress(done, total, source)`` is called after each file; without one a notebook shows a bar when it takes long, with
     ``progress=True`` a terminal does, too, and with ``False`` nothing.
 

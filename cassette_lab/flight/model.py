@@ -263,6 +263,7 @@ class RecordExtra:
 
 NO_EXTRA: Final = RecordExtra()
 
+EVIDENCE_KINDS: Final = ("exact", "derived", "inferred")
 _EVIDENCE: Final = (("exact", "llm/stream"), ("exact", "agent/request"))
 _PROMPT_EVIDENCE: Final = (*_EVIDENCE, ("derived", "system-prompt/assemble"))
 

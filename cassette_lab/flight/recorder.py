@@ -7,7 +7,7 @@ A recorder knows nothing of hosts; ``observer.attach`` lets it see one. Source: 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Literal
@@ -41,7 +41,7 @@ class FlightConfig:
     capacity: int = DEFAULT_CAPACITY
     slow_first_chunk_ms: int = DEFAULT_SLOW_FIRST_CHUNK_MS
     slow_total_ms: int = DEFAULT_SLOW_TOTAL_MS
-    extra: Mapping[str, Any] = MappingProxyType({})
+    extra: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name in _CONFIG_NAMES.values():

@@ -93,6 +93,14 @@ class ActiveCassette:
         return self.config.mode if self._handle is None else self._handle.mode
 
     @property
+    def upstream_provider(self) -> str:
+        """The name of the provider that is, or was, recorded from."""
+        provider = None if self._handle is None else self._handle.provider
+        if isinstance(provider, ReplayProvider):
+            return provider.matcher.cassette.header.provider.upstream
+        return self.config.upstream_provider
+
+    @property
     def path(self) -> Path:
         """Where the file is, once it is open."""
         return resolve_file(self.config.file) if self._handle is None else self._handle.path

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from cassette_lab.contracts import AbortController, SubagentProvider, SubagentRequest, SubagentResult, SubagentRun
+from cassette_lab.errors import ConfigError
 
 CLEAN_UP_S: Final = 2.0
 """How long a cancelled caller waits for its run to clean up."""
@@ -19,10 +20,12 @@ async def drive(
 ) -> SubagentResult:
     """Start ``request``, wait for its result, dispose the run.
 
+    ``ConfigError`` (code ``SUBAGENT_UNSUPPORTED``) where the request asks for what the provider cannot do; nothing starts then.
     Cancelling the caller aborts the run, waits at most ``CLEAN_UP_S`` for it to end, and raises ``CancelledError`` again.
     A request without a signal gets one; while it runs its controller is in ``controllers``.
     """
     __tracebackhide__ = True  # of a function's own error people want to see their own lines
+    _check_capabilities(provider, request)
     if request.signal is not None:
         return await _drive(provider, request, None)
     controller = AbortController()
@@ -34,6 +37,22 @@ async def drive(
         return await _drive(provider, request, controller)
     finally:
         controllers.discard(controller)
+
+
+def _check_capabilities(provider: SubagentProvider, request: SubagentRequest) -> None:
+    able = provider.capabilities
+    for wanted, can, field in (
+        (request.output_schema, able.output_schema, "outputSchema"),
+        (request.max_depth, able.depth_limit, "maxDepth"),
+        (request.tool_filter, able.tool_filter, "toolFilter"),
+        (request.persona, able.persona, "persona"),
+    ):
+        if wanted is not None and not can:
+            raise ConfigError(
+                f"the provider {provider.name!r} does not support {field}; leave it out, or take another provider",
+                field=field,
+                code="SUBAGENT_UNSUPPORTED",
+            )
 
 
 async def _drive(provider: SubagentProvider, request: SubagentRequest, controller: AbortController | None) -> SubagentResult:

@@ -60,9 +60,10 @@ async def run_subagent(request: SubagentRequest, *, provider: str | None = None)
         request = replace(request, parent=current_parent())
     cassette = cassette_for_call(request.label or "agent")
     if cassette is not None:
-        recorded = cassette.config.upstream_provider
-        if provider not in (None, recorded) and cassette.mode == "record":
-            raise ConfigError(f"the cassette records from {recorded!r}, not from {provider!r}; record with upstream_provider")
+        recorded = cassette.upstream_provider
+        if provider not in (None, recorded):
+            verb = "records" if cassette.mode == "record" else "was recorded"
+            raise ConfigError(f"the cassette {verb} from {recorded!r}, not from {provider!r}; record with upstream_provider")
         answer = await cassette.call(request)
         if answer is not None:
             return answer

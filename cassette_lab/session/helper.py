@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from cassette_lab.session.helper_process import DONE, TOLD, receive_message, send_message
+from cassette_lab.session.helper_process import DONE, READY, TOLD, receive_message, send_message
 
 PATIENCE_S: Final = 60.0
 """How long it may say nothing while it has a task."""
@@ -35,13 +35,15 @@ class Helper:
     def __init__(self) -> None:
         """Start the process; ``OSError`` where that is not possible."""
         self.tasks: deque[int] = deque()
+        self._asked: set[Callable[..., Any]] = set()
+        self._ready: set[Callable[..., Any]] = set()
         self._connection, process = _start()
         self._connection.settimeout(PATIENCE_S)
         self._heard_at = time.monotonic()
         self.process: subprocess.Popen[bytes] | None = process
 
     @classmethod
-    def is_ready(cls) -> bool:
+    def is_there(cls) -> bool:
         """Whether there is a process already."""
         current = cls._current
         return current is not None and current.process is not None
@@ -51,7 +53,7 @@ class Helper:
         """The process, started if there is none; None where there cannot be one."""
         if cls._current is not None and cls._current.tasks:  # left by an interrupt
             cls._current.end()
-        if not cls.is_ready():
+        if not cls.is_there():
             try:
                 cls._current = cls()
             except OSError:
@@ -75,19 +77,24 @@ class Helper:
                 cls._current.process.returncode = 0  # as far as this copy knows; it must not be waited for
             cls._current = None
 
+    def is_ready_for(self, function: Callable[..., Any]) -> bool:
+        """Whether it has imported what it needs for tasks of this function. It begins with that when it is first asked.
+
+        So nobody ever waits for a process that is just starting.
+        """
+        if function not in self._asked:
+            self._asked.add(function)
+            self._send(function, None)
+        return function in self._ready and self.process is not None
+
     def give(self, number: int, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
         """Hand over a task: ``function(*arguments, tell)``. What comes of it is known by ``number``."""
-        if not self.tasks:
-            self._heard_at = time.monotonic()
         self.tasks.append(number)
-        try:
-            send_message(self._connection, pickle.dumps((function, arguments)))
-        except OSError:
-            self.end()
+        self._send(function, arguments)
 
     def take(self, tell: Callable[..., object], wait_s: float) -> Iterator[tuple[int, Any]]:
         """The tasks that are done, waiting so long for one message; what a task tells goes to ``tell``."""
-        while self.tasks and self._has_said_something(wait_s):
+        while (self.tasks or self._asked != self._ready) and self._has_said_something(wait_s):
             try:
                 message = receive_message(self._connection)
             except OSError:
@@ -98,6 +105,8 @@ class Helper:
             kind, what = pickle.loads(message)  # noqa: S301 - from a process of ours
             if kind == TOLD:
                 tell(*what)
+            elif kind == READY:
+                self._ready.add(what)
             else:
                 number = self.tasks.popleft()
                 if kind == DONE:
@@ -108,10 +117,20 @@ class Helper:
         """End the process and forget its tasks."""
         self._connection.close()
         self.tasks.clear()
+        self._asked.clear()
+        self._ready.clear()
         process, self.process = self.process, None
         if process is not None:
             process.kill()  # it reads only: there is nothing that it must finish
             process.wait()
+
+    def _send(self, function: Callable[..., Any], arguments: tuple[Any, ...] | None) -> None:
+        if len(self.tasks) < 2:  # it was idle, and may have been for long
+            self._heard_at = time.monotonic()
+        try:
+            send_message(self._connection, pickle.dumps((function, arguments)))
+        except OSError:
+            self.end()
 
     def _has_said_something(self, wait_s: float) -> bool:
         """Whether there is a message. One that has been silent for too long is ended."""

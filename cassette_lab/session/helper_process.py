@@ -1,8 +1,8 @@
 """The second process of shared reading: ``python -m cassette_lab.session.helper_process DESCRIPTOR``.
 
 It is a plain interpreter with this module as its main one, so nothing of the user's program is imported again. Over the
-socket ``DESCRIPTOR`` come tasks, each a function of this package and its arguments. It ends when the socket closes, and so
-when the first process ends, however that happens.
+socket ``DESCRIPTOR`` come tasks, each a function of this package and its arguments; without arguments it is to get ready for
+such tasks. It ends when the socket closes, and so when the first process ends, however that happens.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from cassette_lab.cassette.without_pandas import do_without_pandas
 
+READY: Final = "ready"
 DONE: Final = "done"
 FAILED: Final = "failed"
 TOLD: Final = "told"
@@ -70,6 +71,8 @@ def _work(task: bytes, connection: socket.socket) -> bytes:
 
     try:
         function, arguments = pickle.loads(task)  # noqa: S301 - from the process that started this one
+        if arguments is None:  # all that is needed for such tasks is imported now
+            return pickle.dumps((READY, function))
         return pickle.dumps((DONE, function(*arguments, tell)), protocol=5)
     except Exception:  # noqa: BLE001
         return pickle.dumps((FAILED, None))

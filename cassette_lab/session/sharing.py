@@ -20,9 +20,9 @@ Result = TypeVar("Result")
 _FILE_COST: Final = 30_000
 """What opening a file and closing its derivation takes, in bytes of text that are read meanwhile."""
 _EXPANSION: Final = {".zstd": 8, ".db": 3, ".sqlite": 3, ".sqlite3": 3}
-_PAYS_COLD: Final = 25_000_000
-"""About 0.4 s of work: with less a second process has hardly begun when the first one is done."""
-_PAYS_WARM: Final = 4_000_000
+_PAYS_COLD: Final = 30_000_000
+"""About 0.5 s of work: with less a second process has hardly begun when the first one is done."""
+_PAYS_WARM: Final = 3_000_000
 _RUN_COST: Final = 2_000_000
 _RUN_FILES: Final = 32
 """The files of one task: enough that what it costs beside them does not count, few enough that two processes end together."""
@@ -108,7 +108,7 @@ def go_to(folder: str | None) -> None:
 
 def _pays(tasks: Sequence[Task[Any]]) -> bool:
     shareable = sum(task.cost for task in tasks[1:] if task.function is not None)
-    return shareable > (_PAYS_WARM if Helper.is_ready() else _PAYS_COLD) / 2
+    return shareable > (_PAYS_WARM if Helper.is_there() else _PAYS_COLD)
 
 
 @contextmanager
@@ -159,6 +159,8 @@ class _Sharing(Generic[Result]):
                 return
             task = self._tasks[number]
             if task.function is not None:
+                if not helper.is_ready_for(task.function):
+                    return
                 del self._left[number]
                 self._tried.add(number)
                 given = [*helper.tasks, number]
@@ -171,7 +173,7 @@ class _Sharing(Generic[Result]):
     def _look(self, wait_s: float = 0) -> None:
         """Take what the other process has done."""
         helper = self._helper
-        if helper is None or not helper.tasks:
+        if helper is None or helper.process is None:
             return
         given = [*helper.tasks]
         for number, result in helper.take(self._tell, wait_s):

@@ -1,0 +1,267 @@
+"""The real runtime, recorded against a scripted endpoint, and run again from the recording alone."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cassette_lab.errors import ClosedError, ConfigError, MismatchError
+from cassette_lab.flight.model import Snapshot
+from cassette_lab.flight.reader import read_snapshot
+from cassette_lab.host.harness.recording import HarnessReplay, record_harness, replay_harness
+from cassette_lab.host.harness.runtime import Harness, HarnessError, HarnessRun
+from cassette_lab.server.mock_model import MockModel, Say
+from cassette_lab.session.finding import find_logs
+from cassette_lab.session.reader import read_session
+from tests.unit.harness_runs import KEY, OPTIONS, bash, need_runtime, script
+
+
+@dataclass(frozen=True)
+class Recorded:
+    folder: Path
+    cwd: Path
+    run: HarnessRun
+    flights: Snapshot
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recorded]:
+    need_runtime()
+    base = tmp_path_factory.mktemp("harness")
+    cwd = base / "work"
+    cwd.mkdir()
+
+    async def record(url: str) -> tuple[HarnessRun, Snapshot | None]:
+        async with record_harness(base / "recording", base_url=url, cwd=cwd, **OPTIONS) as recording:
+            run = await recording.run("PLAN the SECRET work")
+        return run, recording.flights
+
+    with pytest.MonkeyPatch.context() as patch, MockModel(script(cwd)) as model:
+        patch.setenv("HARNESS_TEST_KEY", KEY)
+        run, flights = asyncio.run(record(model.base_url))
+        assert {request.headers["x-api-key"] for request in model.requests} == {KEY}
+    assert flights is not None
+    yield Recorded(base / "recording", cwd, run, flights)
+    assert runtimes() == []
+
+
+def runtimes() -> list[str]:
+    """Processes of a runtime that are still there."""
+    listed = subprocess.run(["ps", "-eo", "pid,ppid,args"], capture_output=True, text=True, check=True).stdout.splitlines()
+    return [line for line in listed if "harness-sdk-runtime" in line and f" {os.getpid()} " in line]
+
+
+def replay(recorded: Recorded, cwd: Path, *prompts: str) -> tuple[list[HarnessRun], HarnessReplay]:
+    cwd.mkdir()
+
+    async def run() -> tuple[list[HarnessRun], HarnessReplay]:
+        async with replay_harness(recorded.folder, cwd=cwd, **OPTIONS) as again:
+            return [await again.run(prompt) for prompt in prompts], again
+
+    return asyncio.run(run())
+
+
+def tool_calls(folder: Path) -> Counter[Any]:
+    logs = [read_session(found.path) for found in find_logs(folder)]
+    events = [event for log in logs for event in log.own_rows() if getattr(event, "type", "") == "tool/call"]
+    return Counter(str(event.data["name"]) for event in events)  # type: ignore[union-attr]
+
+
+def test_a_recording_has_the_sessions_and_the_flights(recorded: Recorded) -> None:
+    assert recorded.run.text == "Both are back: SECRET result."
+    assert (recorded.run.session_id, recorded.run.end_kind, len(recorded.run.children)) == ("session-1", "completed", 2)
+    assert sorted(path.name for path in recorded.folder.iterdir()) == ["run.flight.json", "sessions", "trace.jsonl"]
+    logs = {read_session(found.path).header.id for found in find_logs(recorded.folder)}
+    assert logs == {"session-1", *recorded.run.children}
+    assert tool_calls(recorded.folder) == {"bash": 2, "subagent": 2, "write": 1}
+    assert {path.name for path in recorded.cwd.iterdir()} == {"notes.txt", "part-1.txt", "part-2.txt"}
+
+
+def test_its_flights_are_the_requests_of_the_agents(recorded: Recorded) -> None:
+    records = recorded.flights.records
+    assert [record.to_json() for record in read_snapshot(recorded.folder / "run.flight.json").records] == [
+        record.to_json() for record in records
+    ]
+    assert recorded.flights.health.correlation_misses == 0
+    assert Counter(record.session_id for record in records) == {
+        "session-1": 5,
+        **dict.fromkeys(recorded.run.children, 2),
+    }
+    first = next(record for record in records if (record.session_id, record.turn, record.step) == ("session-1", 1, 1))
+    assert first.outcome.kind == "finished"
+    assert first.outcome.finish == "tool-calls"
+    assert first.outcome.usage is not None
+    assert first.outcome.usage.cache_read_tokens == 64
+    assert first.outcome.first_chunk_ms is not None
+    assert first.outcome.total_ms is not None
+    assert 0 < first.outcome.first_chunk_ms <= first.outcome.total_ms < 10_000
+    assert first.prompt_assembly is not None
+    assert {tool.name: tool.parameter_nodes for tool in first.request.tools}["bash"] > 10
+    assert abs(first.started_at_ms / 1000 - time.time()) < 600
+
+
+def test_what_the_plugin_told_has_no_content(recorded: Recorded) -> None:
+    for name in ("trace.jsonl", "run.flight.json"):
+        told = (recorded.folder / name).read_text()
+        assert "SECRET" not in told
+        assert "file_path" not in told, "names of a schema's members are content, too"
+        assert str(recorded.cwd) not in told
+    for file in recorded.folder.rglob("*"):
+        assert not file.is_file() or KEY.encode() not in file.read_bytes()
+
+
+def test_it_runs_again_elsewhere_without_key_and_network(
+    recorded: Recorded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DEEPSEEK_BASE_URL", "http://127.0.0.1:9/v1")
+    before = {path: path.stat().st_mtime_ns for path in recorded.folder.rglob("*")}
+    (run,), again = replay(recorded, tmp_path / "elsewhere", "PLAN the SECRET work")
+    assert again.departures == []
+    again.assert_as_recorded()
+    assert (run.text, run.end_kind, len(run.children)) == (recorded.run.text, "completed", 2)
+    assert {path.name: path.read_bytes() for path in (tmp_path / "elsewhere").iterdir()} == {
+        path.name: path.read_bytes() for path in recorded.cwd.iterdir()
+    }
+    assert {path: path.stat().st_mtime_ns for path in recorded.folder.rglob("*")} == before
+
+
+def test_another_prompt_and_a_prompt_too_many_are_told(recorded: Recorded, tmp_path: Path) -> None:
+    runs, again = replay(recorded, tmp_path / "other", "PLAN other work", "one more")
+    assert runs[0].text == recorded.run.text, "the answers are the recorded ones all the same"
+    assert [run.end_kind for run in runs] == ["completed", "error"]
+    kinds = Counter(departure.kind for departure in again.departures)
+    assert kinds == {"changed-request": 5, "extra-session": 1}
+    assert str(again.departures[0]) == "call 1 of session session-1: message 2 (user) is not the recorded one"
+    with pytest.raises(MismatchError, match="and 5 more departures") as caught:
+        again.assert_as_recorded()
+    assert caught.value.diagnostic["reason"] == "changed-request"
+
+
+def test_a_call_too_many_is_told(recorded: Recorded, tmp_path: Path) -> None:
+    cwd = tmp_path / "more"
+    cwd.mkdir()
+
+    async def run() -> HarnessReplay:
+        async with replay_harness(recorded.folder, cwd=cwd, **OPTIONS) as again:
+            await again.run("PLAN the SECRET work")
+            assert (await again.run("And now?", session_id="session-1")).end_kind == "error"
+        return again
+
+    assert [(found.kind, found.call) for found in asyncio.run(run()).departures] == [("extra-call", 6)]
+
+
+def test_what_is_missing_is_told(recorded: Recorded, tmp_path: Path) -> None:
+    _, again = replay(recorded, tmp_path / "nothing")
+    assert [found.kind for found in again.departures] == ["missing-session"] * 3
+
+    async def strict() -> None:
+        async with replay_harness(recorded.folder, strict=True, cwd=tmp_path, **OPTIONS):
+            pass
+
+    with pytest.raises(MismatchError, match=r"the recorded session session-1 was not run \(5 calls\)"):
+        asyncio.run(strict())
+
+
+def test_a_recording_is_not_written_over(recorded: Recorded) -> None:
+    async def run() -> None:
+        async with record_harness(recorded.folder):
+            pytest.fail("it begins")
+
+    with pytest.raises(ConfigError, match="new or empty folder"):
+        asyncio.run(run())
+
+
+def test_there_is_nothing_to_replay(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with replay_harness(tmp_path):
+            pytest.fail("it begins")
+
+    with pytest.raises(ConfigError, match="record one first"):
+        asyncio.run(run())
+
+
+def test_an_interrupt_ends_the_runtime_with_all_that_it_started(tmp_path: Path) -> None:
+    need_runtime()
+    mark = f"tail -f /dev/null --pid={os.getpid()}"
+
+    def left() -> list[str]:
+        listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+        return [line for line in listed.splitlines() if mark in line and "ps -eo" not in line]
+
+    async def run(url: str) -> None:
+        harness = Harness(tmp_path / "home", base_url=url, cwd=tmp_path, **OPTIONS)
+        task = asyncio.create_task(harness.run("work"))
+        for _ in range(200):
+            await asyncio.sleep(0.05)
+            if left():
+                break
+        assert left()
+        began = time.monotonic()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert time.monotonic() - began < 5
+        assert left() == []
+        assert runtimes() == []
+        await harness.close()
+        with pytest.raises(ClosedError):
+            await harness.run("more")
+
+    with MockModel([Say(tools=[bash(f"{mark} & {mark}", "call_1")])]) as model:
+        asyncio.run(run(model.base_url))
+
+
+def test_a_runtime_that_dies_is_an_error(tmp_path: Path) -> None:
+    need_runtime()
+
+    async def run(url: str) -> None:
+        async with Harness(base_url=url, cwd=tmp_path, **OPTIONS) as harness:
+            home = harness.home
+            assert home is not None
+            task = asyncio.create_task(harness.run("work"))
+            await asyncio.sleep(0.5)
+            harness._process.kill()
+            with pytest.raises(HarnessError, match="the DeepSeek Harness runtime"):
+                await task
+        assert not home.exists(), "a temporary home goes with its runtime"
+
+    with MockModel([Say("word " * 500, pace_s=0.05)]) as model:
+        asyncio.run(run(model.base_url))
+
+
+def test_a_session_goes_on_in_a_new_runtime(tmp_path: Path) -> None:
+    need_runtime()
+
+    async def run(url: str) -> list[HarnessRun]:
+        runs = []
+        for prompt in ("first", "second"):
+            async with Harness(tmp_path / "home", base_url=url, cwd=tmp_path, **OPTIONS) as harness:
+                runs.append(await harness.run(prompt, session_id="talk"))
+        return runs
+
+    with MockModel([Say("One."), Say("Two.")]) as model:
+        runs = asyncio.run(run(model.base_url))
+        assert [run.text for run in runs] == ["One.", "Two."]
+        assert any("first" in text for text in model.requests[1].user_texts)
+
+
+def test_a_start_that_fails_says_why(tmp_path: Path) -> None:
+    need_runtime()
+
+    async def run(**options: Any) -> None:
+        async with Harness(tmp_path / "home", **{**OPTIONS, **options}):
+            pytest.fail("it starts")
+
+    with pytest.raises(HarnessError, match=r"did not start: .*no such file"):
+        asyncio.run(run(patches=[tmp_path / "missing.yml"], cwd=tmp_path))
+    with pytest.raises(ConfigError, match="is no folder"):
+        asyncio.run(run(cwd=tmp_path / "missing"))

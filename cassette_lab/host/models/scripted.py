@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
@@ -57,8 +57,8 @@ class ScriptedModel:
     """An ``LlmAdapter`` that says what it is told to.
 
     ``answers``: texts, ``Call``s, ``Say``s and exceptions, one for each model call in order; or one function (plain or async)
-    from the request to an answer; or one mapping from prompts to such lists, where a session is given the list of the first
-    prompt in it that begins so. ``delay_s`` is waited before each answer. ``requests`` are all that it was asked.
+    from the request to an answer; or one mapping from what a prompt begins with to such lists: the newest prompt counts, and
+    each session has the list anew. ``delay_s`` is waited before each answer. ``requests`` are all that it was asked.
     Out of answers, a call raises ``ConfigError``.
     """
 
@@ -81,7 +81,7 @@ class ScriptedModel:
             self._by_prompt = only
         elif callable(only):
             self._function = only
-        self._cursors: dict[str | None, Iterator[AnswerLike]] = {}
+        self._cursors: dict[tuple[str | None, str], Iterator[AnswerLike]] = {}
         self._in_order = iter(self._answers)
 
     def __repr__(self) -> str:
@@ -109,9 +109,8 @@ class ScriptedModel:
             return self._function(request)
         cursor = self._in_order
         if self._by_prompt is not None:
-            known = self._cursors.get(request.session_id)
-            cursor = known if known is not None else iter(_script(self._by_prompt, request))
-            self._cursors[request.session_id] = cursor
+            prompt = _newest_prompt(self._by_prompt, request)
+            cursor = self._cursors.setdefault((request.session_id, prompt), iter(self._by_prompt.get(prompt, ())))
         answer = next(cursor, None)
         if answer is None:
             return ConfigError(f"the scripted model has no answer left for call {len(self.requests)}; write one more")
@@ -156,14 +155,14 @@ def _as_say(answer: Any) -> Say:
     raise ConfigError(f"an answer is a text, a Call, a Say or an exception, not {type(answer).__name__}")
 
 
-def _script(scripts: Mapping[str, Sequence[AnswerLike]], request: ModelRequest) -> Sequence[AnswerLike]:
-    """The answers for a session: of the newest prompt in it that a script is written for."""
+def _newest_prompt(prompts: Iterable[str], request: ModelRequest) -> str:
+    """The newest of these that a user's message begins with; else a text that is none of them."""
     for message in reversed(request.messages):
-        texts = [block.get("text", "") for block in message["content"]] if message.get("role") == "user" else []
-        for prompt, answers in scripts.items():
+        texts = [block.get("text") for block in message["content"]] if message.get("role") == "user" else []
+        for prompt in prompts:
             if any(isinstance(text, str) and text.startswith(prompt) for text in texts):
-                return answers
-    return ()
+                return prompt
+    return ""
 
 
 async def _pause(seconds: float) -> None:

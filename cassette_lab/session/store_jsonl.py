@@ -199,7 +199,7 @@ class JsonlWriter(StoreWriter):
     def _check_file(self) -> None:
         """Whoever writes without asking for the lock is noticed before two batches have the same seqs."""
         facts = os.fstat(self._descriptor)
-        if facts.st_nlink < self._names:
+        if facts.st_nlink != self._names and not _is_there(self.path, facts):
             raise FormatError("the log was removed or replaced while it was written; nothing more is written", path=self.path)
         if facts.st_size != self._end:
             raise FormatError(
@@ -257,7 +257,7 @@ class JsonlWriter(StoreWriter):
     def _hold(self, descriptor: int) -> None:
         """Write behind the end of this open file from now on."""
         self._descriptor = descriptor
-        self._names = os.fstat(descriptor).st_nlink
+        self._names = os.fstat(descriptor).st_nlink  # it loses one when it is removed or replaced
         self._end = os.lseek(descriptor, 0, os.SEEK_END)
 
 
@@ -305,6 +305,13 @@ def _write_all(descriptor: int, data: bytes) -> None:
     written = os.write(descriptor, data)
     while written < len(data):
         written += os.write(descriptor, memoryview(data)[written:])
+
+
+def _is_there(path: Path, facts: os.stat_result) -> bool:
+    try:
+        return os.path.samestat(path.stat(), facts)
+    except OSError:
+        return False
 
 
 def _clean(path: Path) -> None:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 import sys
 import tempfile
 import textwrap
-import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -19,7 +15,6 @@ from hypothesis import strategies as st
 
 from cassette_lab.errors import ClosedError, ExistingFileError, FormatError, LockedError, MissingFileError
 from cassette_lab.jsonio import JsonObject
-from cassette_lab.session.model import Event
 from cassette_lab.session.persistence import SessionStore, StoredSession
 from cassette_lab.session.session import Session, new_header
 from tests.unit.session_stores import NOW, STORES, clock, delta, log_turn, new_session, open_store
@@ -364,42 +359,3 @@ def program(kind: str, folder: Path, code: str) -> str:
         from tests.unit.session_stores import delta, log_turn, new_session, open_store
         store = open_store({kind!r}, Path({str(folder)!r}))
     """) + textwrap.dedent(code)
-
-
-WRITES_FOR_EVER = """
-    import random
-    session = new_session("root")
-    keeper = StoredSession.create(store, session)
-    session.append("turn/start", {"turn": 1})
-    while True:
-        for number in range(random.randrange(1, 40)):
-            session.append("assistant/chunk", delta("x" * random.randrange(3000)))
-        keeper.flush()
-        print(len(session.events), flush=True)
-"""
-
-
-@pytest.mark.parametrize("pause_s", [0.0, 0.02])
-def test_a_killed_writer_loses_nothing_that_was_flushed(kind: str, tmp_path: Path, pause_s: float) -> None:
-    writer = subprocess.Popen(
-        [sys.executable, "-c", program(kind, tmp_path, WRITES_FOR_EVER)], stdout=subprocess.PIPE, text=True
-    )
-    assert writer.stdout is not None
-    try:
-        writer.stdout.readline()
-        time.sleep(pause_s)
-    finally:
-        os.kill(writer.pid, signal.SIGKILL)
-        rest = writer.stdout.read().splitlines(keepends=True)
-        writer.wait()
-        writer.stdout.close()
-    flushed = max([0, *(int(line) for line in rest if line.endswith("\n"))])
-    with open_store(kind, tmp_path) as store:
-        resumed: Any = store.resume("root")
-        assert resumed.log.event_count >= flushed
-        assert [event.seq for event in resumed.log.events()] == list(range(resumed.log.event_count))
-        seq = resumed.writer.next_seq
-        resumed.writer.append([Event("assistant/chunk", seq, NOW, delta("on"))])
-        resumed.writer.close()
-        log = store.load("root")
-        assert (log.event_count, log.problems, log.torn_bytes) == (seq + 1, [], 0)

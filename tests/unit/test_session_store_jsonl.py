@@ -263,12 +263,19 @@ class TestFailures:
 
     def test_a_log_that_was_replaced_is_noticed(self, tmp_path: Path) -> None:
         path = stored_one(tmp_path) / "session.jsonl.zstd"
+        os.link(path, tmp_path / "backup")
         writer = JsonlStore(tmp_path).resume("root").writer
+        (tmp_path / "backup").unlink()
+        writer.append([event_at(10)])
+        os.link(path, tmp_path / "backup")
+        writer.append([event_at(11)])
         shutil.copy(path, tmp_path / "copy")
         (tmp_path / "copy").replace(path)
+        (tmp_path / "backup").unlink()
         with pytest.raises(FormatError, match="removed or replaced"):
-            writer.append([event_at(10)])
+            writer.append([event_at(12)])
         writer.close()
+        assert read_session(path).event_count == 12
 
     def test_a_second_name_that_a_killed_process_left_is_removed_with_the_next_resume(self, tmp_path: Path) -> None:
         folder = stored_one(tmp_path)

@@ -192,8 +192,7 @@ USAGE_NAMES: Final = {_camel(each.name): each.name for each in fields(Usage)}
 """Member names of ``Usage`` and its attributes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """How a request ended, or that it has not yet. Exactly one of ``finish``, ``error`` and ``reason`` tells more."""
 
     kind: OutcomeKind
@@ -268,8 +267,7 @@ _EVIDENCE: Final = (("exact", "llm/stream"), ("exact", "agent/request"))
 _PROMPT_EVIDENCE: Final = (*_EVIDENCE, ("derived", "system-prompt/assemble"))
 
 
-@dataclass(frozen=True, slots=True)
-class FlightRecord:
+class FlightRecord(NamedTuple):
     """One model request. ``started_at_ms`` is in milliseconds since 1970; ``attempt`` counts from 1 within a step."""
 
     id: str
@@ -296,10 +294,7 @@ class FlightRecord:
 
     def settled(self, outcome: Outcome, extra: RecordExtra) -> FlightRecord:
         """The same record with its end."""
-        return FlightRecord(
-            self.id, self.session_id, self.turn, self.step, self.attempt, self.started_at_ms, self.request,
-            self.prompt_assembly, self.omissions, outcome, extra,
-        )  # fmt: skip
+        return tuple.__new__(FlightRecord, (*self[:-2], outcome, extra))
 
     def to_json(self) -> JsonObject:
         """As record schema 1 has it: without ``extra``."""

@@ -27,7 +27,7 @@ from cassette_lab.event_bus import (
     current_initiator,
     is_loop_request,
 )
-from cassette_lab.flight.model import NOTHING_OMITTED, FlightRecord, MissReason, Omissions, PromptAssembly, RecordExtra
+from cassette_lab.flight.model import NOTHING_OMITTED, RUNNING, FlightRecord, Omissions, PromptAssembly, RecordExtra
 from cassette_lab.flight.projection import Projector
 from cassette_lab.flight.recorder import FlightRecorder
 from cassette_lab.flight.watching import ObservedStream, Watch
@@ -66,8 +66,8 @@ class _Prompt(NamedTuple):
     omissions: Omissions
 
 
-class _Pending(NamedTuple):
-    """An attempt whose stream has not been made yet. ``kept``: the assembly of a retry's step."""
+class _Attempt(NamedTuple):
+    """One try of a step. ``kept`` is a retry's prompt: that of the step's first attempt."""
 
     agent: Callable[[], Any]
     session_id: str | None
@@ -77,15 +77,24 @@ class _Pending(NamedTuple):
     kept: PromptAssembly | None
 
 
+class _Run:
+    """What is known under one signal: a prompt that no attempt has taken, the last attempt, and whether its stream is due."""
+
+    __slots__ = ("attempt", "due", "prompt", "watched")
+
+    def __init__(self) -> None:
+        self.prompt: _Prompt | None = None
+        self.attempt: _Attempt | None = None
+        self.due = False
+        self.watched: dict[str, Watch] = {}
+
+
 class _Observer:
     def __init__(self, recorder: FlightRecorder) -> None:
         self._recorder = recorder
         self._projector = Projector()
-        self._prompts: _ByIdentity[AbortSignal, _Prompt] = _ByIdentity()
-        self._pending: _ByIdentity[AbortSignal, _Pending] = _ByIdentity()
-        self._last: _ByIdentity[AbortSignal, _Pending] = _ByIdentity()
+        self._runs: _ByIdentity[AbortSignal, _Run] = _ByIdentity()
         self._attempts: _ByIdentity[Any, dict[tuple[int, int], int]] = _ByIdentity()
-        self._watched: _ByIdentity[AbortSignal, dict[str, Watch]] = _ByIdentity()
 
     async def assembling(self, payload: Assembly, proceed: Callable[..., Awaitable[Assembly]]) -> Assembly:
         done = await proceed(payload)
@@ -121,31 +130,30 @@ class _Observer:
 
     def run_ended(self, _agent: Any, signal: AbortSignal | None) -> None:
         """Nobody reads the streams of this run any more."""
-        for watch in list((self._watched.take(signal) or {}).values()):
-            watch.abandoned()
-        for known in (self._prompts, self._pending, self._last):
-            known.take(signal)
+        run = self._runs.take(signal)
+        if run is not None:
+            for watch in list(run.watched.values()):
+                watch.abandoned()
 
     def _assembled(self, payload: Assembly) -> None:
-        if payload.agent is not None and payload.signal is not None:
-            projection, omissions = self._projector.prompt(payload)
-            self._prompts.put(payload.signal, _Prompt(_weakly(payload.agent), projection, omissions))
+        agent, signal = payload.agent, payload.signal
+        if agent is not None and signal is not None:
+            self._run(signal).prompt = _Prompt(_weakly(agent), *self._projector.prompt(payload))
 
     def _requested(self, payload: Attempt) -> None:
         agent, signal = payload.agent, payload.signal
         if agent is None or signal is None:
             return
-        prompt = self._prompts.take(signal)
+        run = self._run(signal)
+        prompt, run.prompt = run.prompt, None
         if prompt is not None and prompt.agent() is not agent:
             prompt = None
+        turn, step, last = payload.turn, payload.step, run.attempt
         kept = None
-        if prompt is None:
-            last = self._last.get(signal)
-            if last is not None and last.agent() is agent and (last.turn, last.step) == (payload.turn, payload.step):
-                kept = last.kept if last.prompt is None else last.prompt.projection
-        pending = _Pending(_weakly(agent), payload.session_id, payload.turn, payload.step, prompt, kept)
-        self._pending.put(signal, pending)
-        self._last.put(signal, pending)
+        if prompt is None and last is not None and last.agent() is agent and (last.turn, last.step) == (turn, step):
+            kept = last.kept if last.prompt is None else last.prompt.projection
+        run.attempt = _Attempt(_weakly(agent), payload.session_id, turn, step, prompt, kept)
+        run.due = True
 
     def _begun(self, request: ModelRequest) -> Watch | None:
         """Insert the record of a request; None for one that is not, or cannot be, told whose it is."""
@@ -153,70 +161,66 @@ class _Observer:
             return None
         if not is_loop_request(request):
             return self._auxiliary(request)
-        pending = self._announced(request)
-        if isinstance(pending, str):
-            self._recorder.miss(pending)
-            return None
-        signal = request.signal
-        self._pending.take(signal)
-        turn, step = _whole(pending.turn), _whole(pending.step)
-        attempt = self._count(pending.agent(), (turn, step))
-        projection, omissions = self._projector.request(request)
-        prompt = pending.prompt
-        extra = RecordExtra(pending.kept) if pending.kept is not None else _NOTHING_MORE
-        record = FlightRecord(
-            _new_id(), _plain(pending.session_id or ""), turn, step, attempt, _now_ms(), projection,
-            None if prompt is None else prompt.projection,
-            omissions if prompt is None or prompt.omissions is NOTHING_OMITTED else omissions + prompt.omissions,
-            extra=extra,
-        )  # fmt: skip
-        watch = Watch(self._recorder.settle, record.id, extra, _weakly(signal))
-        self._recorder.insert(record)
-        return self._keep(signal, watch)
-
-    def _announced(self, request: ModelRequest) -> _Pending | MissReason:
-        """The attempt that this is the stream of, or the first reason why it is none that was announced."""
         signal = request.signal
         if signal is None:
-            return "missing-signal"
-        pending = self._pending.get(signal)
-        if pending is None:
-            return "missing-pending"
-        agent = pending.agent()
+            self._recorder.miss("missing-signal")
+            return None
+        run = self._runs.get(signal)
+        if run is None or not run.due or run.attempt is None:
+            self._recorder.miss("missing-pending")
+            return None
+        session_id, turn, step = run.attempt.session_id, run.attempt.turn, run.attempt.step
+        agent = run.attempt.agent()
         if agent is None or current_initiator() is not agent:
-            return "agent-mismatch"
-        if request.session_id != pending.session_id:
-            return "session-mismatch"
-        return pending
+            self._recorder.miss("agent-mismatch")
+            return None
+        if request.session_id != session_id:
+            self._recorder.miss("session-mismatch")
+            return None
+        run.due = False
+        attempt = self._count(agent, turn, step)
+        projection, omissions = self._projector.request(request)
+        prompt = run.attempt.prompt
+        if prompt is not None and prompt.omissions is not NOTHING_OMITTED:
+            omissions += prompt.omissions
+        extra = _NOTHING_MORE if run.attempt.kept is None else RecordExtra(run.attempt.kept)
+        record = FlightRecord(
+            _new_id(), _plain(session_id or ""), turn, step, attempt, _now_ms(), projection,
+            None if prompt is None else prompt.projection, omissions, RUNNING, extra,
+        )  # fmt: skip
+        watch = Watch(self._recorder.settle, record.id, extra, ref(signal), run.watched)
+        self._recorder.insert(record)
+        return watch
 
     def _auxiliary(self, request: ModelRequest) -> Watch | None:
         """A call that is no step: it stands beside the records, and what cannot be projected is not counted."""
         try:
             projection, omissions = self._projector.request(request)
             session_id = _plain(request.session_id or "")
-            record = FlightRecord(_new_id(), session_id, 0, 0, 1, _now_ms(), projection, omissions=omissions, extra=_AUXILIARY)
         except Exception:  # noqa: BLE001 - as the docstring says
             return None
+        record = FlightRecord(_new_id(), session_id, 0, 0, 1, _now_ms(), projection, omissions=omissions, extra=_AUXILIARY)
         signal = request.signal
-        watch = Watch(self._recorder.settle_auxiliary, record.id, _AUXILIARY, _weakly(signal))
+        among = {} if signal is None else self._run(signal).watched
+        watch = Watch(self._recorder.settle_auxiliary, record.id, _AUXILIARY, _weakly(signal), among)
         self._recorder.insert_auxiliary(record)
-        return self._keep(signal, watch)
-
-    def _keep(self, signal: AbortSignal | None, watch: Watch) -> Watch:
-        """Remember what is to be settled when the run ends."""
-        if signal is not None:
-            watched = self._watched.get(signal)
-            if watched is None:
-                self._watched.put(signal, watched := {})
-            watched[watch.id] = watch
-            watch.among = watched
         return watch
 
-    def _count(self, agent: Any, step: tuple[int, int]) -> int:
+    def _run(self, signal: AbortSignal) -> _Run:
+        run = self._runs.get(signal)
+        if run is None:
+            self._runs.put(signal, run := _Run())
+        return run
+
+    def _count(self, agent: Any, turn: int, step: int) -> int:
+        """The number of an attempt at a step."""
+        if type(turn) is not int or type(step) is not int:
+            raise TypeError("turns and steps are whole numbers")
         attempts = self._attempts.get(agent)
         if attempts is None:
             self._attempts.put(agent, attempts := {})
-        attempts[step] = count = attempts.pop(step, 0) + 1
+        place = (turn, step)
+        attempts[place] = count = attempts.pop(place, 0) + 1
         if len(attempts) > STEPS_REMEMBERED:
             del attempts[next(iter(attempts))]
         return count
@@ -278,12 +282,6 @@ def _nothing() -> None:
 
 def _plain(text: str) -> str:
     return text if type(text) is str else str.__str__(text)
-
-
-def _whole(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"turns and steps are whole numbers, not {type(value).__name__}")
-    return int(value)
 
 
 def _now_ms() -> int:

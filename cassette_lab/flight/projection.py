@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from weakref import ref
 
 from cassette_lab.contracts import FrozenTools, ModelRequest
@@ -47,7 +47,7 @@ class Projector:
     """Projects requests and prompts. Of tools that are ``FrozenTools`` it remembers the shape as long as they live."""
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[ref[FrozenTools], tuple[ToolShape, ...], Omissions]] = {}
+        self._known: dict[int, _Known] = {}
 
     def request(self, request: ModelRequest) -> tuple[RequestProjection, Omissions]:
         """Shape of a request, and what the limits took from it."""
@@ -55,7 +55,7 @@ class Projector:
         tools = request.tools
         known = self._known.get(id(tools))
         if known is not None and known[0]() is tools:
-            _, shapes, omissions = known
+            shapes, omissions = known.shapes, known.omissions
         elif tools:
             shapes, omissions = self._tools(tools)
         else:
@@ -86,7 +86,7 @@ class Projector:
         """Shape of an assembled prompt, and what the limits took from it."""
         sections, no_sections, long_sections = _parts(assembly.sections)
         contexts, no_contexts, long_contexts = _parts(assembly.contexts)
-        tools, no_tools, long_tools = _names((tool["name"] for tool in assembly.tools), TOOLS)
+        tools, no_tools, long_tools = self._tool_names(assembly.tools)
         variables, no_variables, long_variables = _names(assembly.variables, PROMPT_PARTS)
         prompt = PromptAssembly(sections, contexts, tools, variables)
         if not (no_sections or no_contexts or no_tools or no_variables):
@@ -99,17 +99,36 @@ class Projector:
             oversized_names=long_sections + long_contexts + long_tools + long_variables,
         )
 
+    def _tool_names(self, tools: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, ...], int, int]:
+        if type(tools) is not FrozenTools:
+            return _names((tool["name"] for tool in tools), TOOLS)
+        known = self._known.get(id(tools))
+        if known is None or known.tools() is not tools:
+            self._tools(tools)
+            known = self._known[id(tools)]
+        return known.names, known.omissions.request_tools, known.omissions.oversized_names
+
     def _tools(self, tools: Sequence[Mapping[str, Any]]) -> tuple[tuple[ToolShape, ...], Omissions]:
         shapes, omissions = _tools(tools)
         if type(tools) is FrozenTools:
             key, known = id(tools), self._known  # not self: the reference lives as long as the tools do
-            known[key] = (ref(tools, lambda gone: _forget(known, key, gone)), shapes, omissions)
+            names = tuple(shape.name for shape in shapes)
+            known[key] = _Known(ref(tools, lambda gone: _forget(known, key, gone)), shapes, names, omissions)
         return shapes, omissions
 
 
-def _forget(known: dict[int, Any], key: int, gone: object) -> None:
+class _Known(NamedTuple):
+    """What was computed of tools that do not change."""
+
+    tools: ref[FrozenTools]
+    shapes: tuple[ToolShape, ...]
+    names: tuple[str, ...]
+    omissions: Omissions
+
+
+def _forget(known: dict[int, _Known], key: int, gone: object) -> None:
     entry = known.get(key)
-    if entry is not None and entry[0] is gone:
+    if entry is not None and entry.tools is gone:
         del known[key]
 
 
@@ -301,16 +320,20 @@ def _counted(keys: Iterable[Any]) -> tuple[Mapping[str, int], int, int]:
 
 def _parts(parts: Iterable[Mapping[str, Any]]) -> tuple[tuple[NamedSize, ...], int, int]:
     kept: list[NamedSize] = []
+    new = tuple.__new__
     dropped = long = 0
     for part in parts:
-        name = _text(part["name"])
-        if _is_long(name):
-            dropped += 1
-            long += 1
-        elif len(kept) == PROMPT_PARTS:
+        name, text = part["name"], part["text"]
+        if type(name) is not str or len(name) > NAME_CHARACTERS or not name.isascii():
+            name = _text(name)
+            if _is_long(name):
+                dropped += 1
+                long += 1
+                continue
+        if len(kept) == PROMPT_PARTS:
             dropped += 1
         else:
-            kept.append(NamedSize(name, _units(part["text"])))
+            kept.append(new(NamedSize, (name, len(text) if type(text) is str and text.isascii() else _units(text))))
     return tuple(kept), dropped, long
 
 
@@ -318,7 +341,7 @@ def _names(names: Iterable[Any], most: int) -> tuple[tuple[str, ...], int, int]:
     kept: list[str] = []
     dropped = long = 0
     for each in names:
-        name = _text(each)
+        name = each if type(each) is str and each.isascii() else _text(each)
         if _is_long(name):
             dropped += 1
             long += 1

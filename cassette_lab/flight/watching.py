@@ -7,7 +7,7 @@ import contextlib
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from time import perf_counter
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from cassette_lab.contracts import AbortSignal, ModelStream, StreamChunk
 from cassette_lab.errors import CassetteLabError
@@ -20,6 +20,7 @@ from cassette_lab.flight.model import (
     ErrorKind,
     IncompleteReason,
     Outcome,
+    OutcomeKind,
     RecordExtra,
     Usage,
 )
@@ -35,18 +36,26 @@ class Watch:
     ``among`` are the run's requests that are still going; what has settled leaves them.
     """
 
-    __slots__ = ("_extra", "_first_ms", "_settle", "_signal", "_started", "_usage", "among", "id", "open")
+    __slots__ = ("_among", "_extra", "_first_ms", "_settle", "_signal", "_started", "_usage", "id", "open")
 
-    def __init__(self, settle: Settle, record_id: str, extra: RecordExtra, signal: Callable[[], AbortSignal | None]) -> None:
+    def __init__(
+        self,
+        settle: Settle,
+        record_id: str,
+        extra: RecordExtra,
+        signal: Callable[[], AbortSignal | None],
+        among: dict[str, Watch],
+    ) -> None:
         self.id = record_id
         self.open = True
-        self.among: dict[str, Watch] | None = None
         self._settle = settle
         self._extra = extra
         self._signal = signal
+        self._among = among
         self._first_ms: float | None = None
         self._usage: Usage | None = None
         self._started = 0.0
+        among[record_id] = self
 
     def begin(self) -> None:
         """The clock starts."""
@@ -79,9 +88,8 @@ class Watch:
         if isinstance(error, GeneratorExit):  # a close on its way out
             self._incomplete("consumer-returned")
             return
-        kind = error_kind(error)
         cause = self._cause() or ("user" if isinstance(error, asyncio.CancelledError) else None)
-        self._done(Outcome("threw", error=kind, **self._measured()), error_code=_code(_of(error, "code")), aborted=cause)
+        self._done("threw", error=error_kind(error), code=_code(_of(error, "code")), aborted=cause)
 
     def returned(self) -> None:
         """The reader closes it."""
@@ -95,8 +103,7 @@ class Watch:
     def abandoned(self) -> None:
         """Its run is over, and nobody has read it to the end."""
         if self.open:
-            outcome = Outcome("incomplete", reason="consumer-returned", **self._measured())
-            self._done(outcome, aborted=self._cause(), ended_by="run-end")
+            self._done("incomplete", reason="consumer-returned", aborted=self._cause(), ended_by="run-end")
 
     def _finished(self, reason: Mapping[str, Any]) -> None:
         kind = reason["kind"]
@@ -104,28 +111,35 @@ class Watch:
             failure = reason.get("failure")
             code = _code(failure.get("code")) if isinstance(failure, Mapping) else None
             cause = self._cause() or ("user" if kind == "aborted" else None)
-            self._done(Outcome("threw", error="error", **self._measured()), error_code=code, aborted=cause)
+            self._done("threw", error="error", code=code, aborted=cause)
             return
         finish = str.__str__(kind)
-        self._done(Outcome("finished", finish=finish if len(finish) <= FINISH_CHARACTERS else "other", **self._measured()))
+        self._done("finished", finish=finish if len(finish) <= FINISH_CHARACTERS else "other")
 
     def _incomplete(self, reason: IncompleteReason) -> None:
         if self.open:
-            self._done(Outcome("incomplete", reason=reason, **self._measured()), aborted=self._cause())
-
-    def _measured(self) -> dict[str, Any]:
-        return {"total_ms": self._elapsed_ms(), "first_chunk_ms": self._first_ms, "usage": self._usage}
+            self._done("incomplete", reason=reason, aborted=self._cause())
 
     def _elapsed_ms(self) -> float:
         return (perf_counter() - self._started) * 1000
 
-    def _done(self, outcome: Outcome, **more: Any) -> None:
+    def _done(
+        self,
+        kind: OutcomeKind,
+        *,
+        finish: str | None = None,
+        error: ErrorKind | None = None,
+        reason: IncompleteReason | None = None,
+        code: str | None = None,
+        aborted: AbortCause | None = None,
+        ended_by: Literal["run-end"] | None = None,
+    ) -> None:
+        outcome = Outcome(kind, finish, error, reason, self._elapsed_ms(), self._first_ms, self._usage)
         self.open = False
+        self._among.pop(self.id, None)
         extra = self._extra
-        if any(more.values()):
-            extra = RecordExtra(extra.prompt_assembly, auxiliary=extra.auxiliary, **more)
-        if self.among is not None:
-            self.among.pop(self.id, None)
+        if code is not None or aborted is not None or ended_by is not None:
+            extra = RecordExtra(extra.prompt_assembly, code, aborted, extra.auxiliary, ended_by)
         with contextlib.suppress(Exception):  # whatever it is, the reader of the stream has no part in it
             self._settle(self.id, outcome, extra)
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from cassette_lab.cassette.columns import TIME, column
 from cassette_lab.session.links import arrange
+from cassette_lab.tables.columns import array_of
 
 _SUMMED: Final = ("turns", "steps", "model_calls", "tool_calls", "tool_errors", "retries", "input_tokens", "output_tokens")
 
@@ -34,7 +35,7 @@ def tree(sessions: pa.Table) -> pa.Table:
     """One row per session, parents before children, siblings in the order they were created.
 
     A session whose parent is not there, or that would be its own ancestor, is a root. Of several logs with one id the first
-    has the children; each of the others is a root without any.
+    has the children; each of the others is a root without any. A sum that no column can hold is null.
     """
     rows = sessions.to_pylist()
     by_id: dict[str, int] = {}
@@ -59,7 +60,13 @@ def tree(sessions: pa.Table) -> pa.Table:
         }
         for number, depth in placed
     ]
-    return pa.Table.from_pylist(told, schema=pa.schema(_COLUMNS))
+    arrays = [_array([row[field.name] for row in told], field.type) for field in _COLUMNS]
+    return pa.Table.from_arrays(arrays, schema=pa.schema(_COLUMNS))
+
+
+def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
+    """Sums may grow beyond what a column holds; everything else comes from one."""
+    return array_of(values, kind) if pa.types.is_int64(kind) else pa.array(values, kind)
 
 
 def _walk(roots: list[int], children: dict[int, list[int]]) -> Iterator[tuple[int, int]]:

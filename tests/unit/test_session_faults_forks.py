@@ -6,10 +6,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import cassette_lab as cl
 from cassette_lab.cli import main
+from cassette_lab.tables.schemas import table_schema
+from cassette_lab.tables.tree import tree
 from tests.unit.session_files import ASKED_EVENTS, asked, log_file
 from tests.unit.session_samples import START_MS
 from tests.unit.session_told import AT, ev
@@ -57,8 +60,8 @@ def test_the_prefix_of_a_fork_is_counted_in_its_parent_only(tmp_path: Path, name
     assert of(lab, "root", *COUNTED, "inherited_events") == [*ONCE, 0]
     assert of(lab, "fork", *COUNTED, "inherited_events", "events") == [*ONCE, ASKED_EVENTS, 2 * ASKED_EVENTS + 1]
     assert of(lab, "fork", "started_at", "end_kind")[0].timestamp() * 1_000 == START_MS + 99
-    tree = lab.tree().to_pylist()
-    assert [(row["session_id"], row["input_tokens_with_subagents"], row["turns_with_subagents"]) for row in tree] == [
+    placed_rows = lab.tree().to_pylist()
+    assert [(row["session_id"], row["input_tokens_with_subagents"], row["turns_with_subagents"]) for row in placed_rows] == [
         ("root", 200, 2),
         ("fork", 100, 1),
     ]
@@ -172,3 +175,27 @@ def test_children_that_only_their_parent_names_are_told_and_counted_nowhere(tmp_
     ]
     lab = cl.load(log_file(tmp_path / "other" / "session.v4.jsonl", *rows, version=4))
     assert lab.tool_calls["child_session_id"].to_pylist() == ["far"]
+
+
+def test_a_sum_of_a_family_that_no_column_can_hold_is_unknown(tmp_path: Path) -> None:
+    most = {"inputTokens": 2**53 - 1, "outputTokens": 1}
+    for name, parent in (("root", {}), ("child", {"parentSession": "root"})):
+        rows = [row for number in range(1, 1_000) for row in asked(number, usage=most)]
+        members: dict[str, Any] = {"id": name, **parent}
+        log_file(tmp_path / name / "session.jsonl", *rows, **members)
+    told = cl.load(tmp_path).tree().to_pylist()
+    assert [row["input_tokens"] for row in told] == [999 * (2**53 - 1)] * 2
+    assert [row["input_tokens_with_subagents"] for row in told] == [None, 999 * (2**53 - 1)]
+    assert [row["output_tokens_with_subagents"] for row in told] == [1_998, 999]
+
+
+@pytest.mark.parametrize("shape", ["chain", "circle", "star"])
+def test_a_family_of_thousands_is_placed_once_each(shape: str) -> None:
+    count = 3_000
+    parent = {"chain": lambda n: n + 1, "circle": lambda n: (n + 1) % count, "star": lambda _: 0}[shape]
+    names = table_schema("sessions").names
+    rows = [{**dict.fromkeys(names), "session_id": str(n), "parent_session": str(parent(n)), "turns": 1} for n in range(count)]
+    placed_rows = tree(pa.Table.from_pylist(rows, schema=table_schema("sessions"))).to_pylist()
+    assert sorted(int(row["session_id"]) for row in placed_rows) == list(range(count))
+    assert sum(row["turns_with_subagents"] for row in placed_rows if row["depth"] == 0) == count
+    assert max(row["depth"] for row in placed_rows) == {"chain": count - 1, "circle": 0, "star": 1}[shape]

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 
 from msgspec.structs import replace
 
-from cassette_lab.jsonio import JsonObject
+from cassette_lab.jsonio import as_integer
 from cassette_lab.session.chunks import FoldedRun
 from cassette_lab.session.facts import ModelCall, Retry, SettledAs, Time
 from cassette_lab.session.members import inner, items, known, number, text, text_blocks, time_of, whole
@@ -154,11 +154,11 @@ class CallsTracker:
     ) -> None:
         self._attempts[key] = self._attempts.get(key, 0) + 1
         finish = stream.finish
-        names: JsonObject = {"turn": key[0], "step": key[1]}
+        turn, step = map(_whole, key)
         self.calls.append(
             ModelCall(
-                turn=whole(names, "turn"),
-                step=whole(names, "step"),
+                turn=turn,
+                step=step,
                 attempt=self._attempts[key],
                 settled_as=settled_as,
                 interrupted=interrupted,
@@ -174,8 +174,8 @@ class CallsTracker:
                 last_chunk_at=stream.last_chunk_at,
                 settled_at=settled_at,
                 finish=finish,
-                finish_kind=None if finish is None else text(finish, "kind"),
-                error_code=None if finish is None else text(inner(finish, "failure"), "code"),
+                finish_kind=text(finish, "kind") if finish else None,
+                error_code=text(inner(finish, "failure"), "code") if finish else None,
                 usage=usage or stream.usage,
                 text_chars=stream.chars.get("text-delta", 0),
                 reasoning_chars=stream.chars.get("reasoning-delta", 0),
@@ -251,6 +251,11 @@ class CallsTracker:
         if place is not None:
             self.retries[place] = replace(self.retries[place], started_at=time_of(event))
         self._mark(event)
+
+
+def _whole(value: float | None) -> int | None:
+    value = as_integer(value)
+    return value if value is not None and value >= 0 else None
 
 
 def _key(event: Event) -> _Key:

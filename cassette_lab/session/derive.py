@@ -126,7 +126,7 @@ class Derivation:
             self._handlers.setdefault(kind, []).append(handler)
 
     def _add_event(self, event: Event) -> None:
-        kind, _, time, *_ = event
+        kind, time = event.type, event.time
         if (self._awaits_marker or self._boundary is not None) and self._ends_prefix(event):
             self._cut()
         self._types[kind] += 1

@@ -109,7 +109,10 @@ class Stream:
         if joined.isascii():
             self._ends_high = None
             return count
-        count -= len(_SURROGATE_PAIRS.findall(joined))
+        try:
+            joined.encode()
+        except UnicodeEncodeError:
+            count -= len(_SURROGATE_PAIRS.findall(joined))
         if self._ends_high == kind and _LOW[0] <= joined[0] <= _LOW[1]:
             count -= 1
         self._ends_high = kind if _HIGH[0] <= joined[-1] <= _HIGH[1] else None

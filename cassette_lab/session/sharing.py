@@ -113,12 +113,13 @@ def _pays(tasks: Sequence[Task[Any]]) -> bool:
 
 @contextmanager
 def _used(helper: Helper | None) -> Iterator[Helper | None]:
-    """A helper whose work nobody waits for any more is ended."""
+    """Whoever stops in the middle, by an interrupt perhaps, may have stopped in the middle of a message."""
     try:
         yield helper
-    finally:
-        if helper is not None and helper.tasks:
+    except BaseException:
+        if helper is not None:
             helper.end()
+        raise
 
 
 class _Sharing(Generic[Result]):

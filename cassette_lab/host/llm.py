@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
+from weakref import WeakSet
 
 from cassette_lab.contracts import LlmAdapter, ModelRequest, ModelStream
 from cassette_lab.errors import ConfigError
 from cassette_lab.event_bus import STREAM, EventBus, Undo
+from cassette_lab.host.context import Context
 
 
 class Llm:
-    """The models of one host. Whoever calls ``stream`` reads the stream and closes it (``contextlib.aclosing``)."""
+    """The models of one host. Whoever calls ``stream`` reads the stream and closes it (``contextlib.aclosing``).
 
-    def __init__(self, bus: EventBus) -> None:
-        self._bus = bus
+    What nobody has closed is closed with the context.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
         self._adapters: dict[str, LlmAdapter] = {}
+        self._streams: WeakSet[ModelStream] = WeakSet()
+        context.effect(self._close_streams)
 
     def __repr__(self) -> str:
         return f"<models: {', '.join(self._adapters) or 'none'}>"
@@ -40,7 +48,10 @@ class Llm:
 
     def stream(self, request: ModelRequest) -> ModelStream:
         """Begin the call. Raises what listeners raise; if none answers, ``ConfigError`` for a provider without a model."""
-        return self._bus.stream(STREAM, request, self._call)
+        stream = self._context.stream(STREAM, request, self._call)
+        with suppress(TypeError):  # one that cannot be referred to weakly is its reader's alone
+            self._streams.add(stream)
+        return stream
 
     def _call(self, request: ModelRequest) -> ModelStream:
         adapter = self._adapters.get(request.provider or "")
@@ -48,6 +59,11 @@ class Llm:
             known = ", ".join(self._adapters) or "none"
             raise ConfigError(f"no model answers for the provider {request.provider!r}; there is {known}", field="provider")
         return adapter.stream(request)
+
+    async def _close_streams(self) -> None:
+        for stream in list(self._streams):
+            with suppress(Exception):  # its reader is busy with it, or has seen its failure
+                await stream.aclose()
 
 
 def answer_with(bus: EventBus, adapter: LlmAdapter) -> Undo:

@@ -6,9 +6,9 @@ Source: flight records, Limits and projection. What a value would have to be is 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from math import isfinite
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 from weakref import ref
@@ -32,6 +32,7 @@ PROMPT_PARTS: Final = 256
 COUNTER_KEYS: Final = 64
 SCHEMA_NODES: Final = 4096
 
+_new: Final = tuple.__new__  # a named tuple's own takes twice as long
 _SCALARS: Final = frozenset({str, int, float, bool, type(None)})
 _USUAL: Final = frozenset(
     {
@@ -66,17 +67,18 @@ class Projector:
             temperature = options.get("temperature")
             most = options.get("maxTokens")
             stop = options.get("stop")
-        projection = tuple.__new__(
+        provider, model = request.provider or "", request.model or ""
+        projection = _new(
             RequestProjection,
             (
-                _text(request.provider or ""),
-                _text(request.model or ""),
+                provider if type(provider) is str and provider.isascii() else _text(provider),
+                model if type(model) is str and model.isascii() else _text(model),
                 messages,
                 0 if request.system is None else _units(request.system),
                 shapes,
                 None if effort is None else _text(effort),
-                None if temperature is None else _number(temperature),
-                None if most is None else _number(most),
+                temperature if temperature is None or type(temperature) is int else _number(temperature),
+                most if most is None or type(most) is int else _number(most),
                 None if stop is None else _length(stop),
             ),
         )
@@ -134,7 +136,6 @@ def _forget(known: dict[int, _Known], key: int, gone: object) -> None:
 
 def _tools(tools: Iterable[Mapping[str, Any]]) -> tuple[tuple[ToolShape, ...], Omissions]:
     shapes: list[ToolShape] = []
-    new = tuple.__new__
     dropped = long = truncated = 0
     for tool in tools:
         name = tool["name"]
@@ -150,7 +151,7 @@ def _tools(tools: Iterable[Mapping[str, Any]]) -> tuple[tuple[ToolShape, ...], O
         nodes, whole = schema_nodes(tool.get("parameters"))
         if not whole:
             truncated += 1
-        shapes.append(new(ToolShape, (name, nodes)))
+        shapes.append(_new(ToolShape, (name, nodes)))
     if not dropped and not truncated:
         return tuple(shapes), NOTHING_OMITTED
     return tuple(shapes), Omissions(request_tools=dropped, oversized_names=long, truncated_tool_schemas=truncated)
@@ -271,7 +272,7 @@ def _messages(messages: Sequence[Mapping[str, Any]]) -> tuple[MessageCounts, Omi
                 return _exact_messages(messages)
     if len(roles) > COUNTER_KEYS or len(sources) > COUNTER_KEYS or len(blocks) > COUNTER_KEYS:
         return _exact_messages(messages)
-    return tuple.__new__(
+    return _new(
         MessageCounts, (len(messages), MappingProxyType(roles), MappingProxyType(sources), MappingProxyType(blocks))
     ), None
 
@@ -320,7 +321,6 @@ def _counted(keys: Iterable[Any]) -> tuple[Mapping[str, int], int, int]:
 
 def _parts(parts: Iterable[Mapping[str, Any]]) -> tuple[tuple[NamedSize, ...], int, int]:
     kept: list[NamedSize] = []
-    new = tuple.__new__
     dropped = long = 0
     for part in parts:
         name, text = part["name"], part["text"]
@@ -333,7 +333,7 @@ def _parts(parts: Iterable[Mapping[str, Any]]) -> tuple[tuple[NamedSize, ...], i
         if len(kept) == PROMPT_PARTS:
             dropped += 1
         else:
-            kept.append(new(NamedSize, (name, len(text) if type(text) is str and text.isascii() else _units(text))))
+            kept.append(_new(NamedSize, (name, len(text) if type(text) is str and text.isascii() else _units(text))))
     return tuple(kept), dropped, long
 
 
@@ -381,10 +381,10 @@ def _length(stop: Any) -> int:
 
 
 def _number(value: Any) -> float | None:
-    """A number as it is; None where there is none, and for what no JSON can hold."""
-    if value is None:
-        return None
+    """A number as it is; None for what no JSON can hold."""
+    if type(value) is float:
+        return value if isfinite(value) else None
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise TypeError(f"a number is expected, not {type(value).__name__}")
     plain = int(value) if isinstance(value, int) else float(value)
-    return plain if math.isfinite(plain) else None
+    return plain if isfinite(plain) else None

@@ -55,7 +55,7 @@ def _parse(text: str, decoder: json.JSONDecoder) -> Any:
     except RecursionError:
         return _parse_deep(text, decoder.object_pairs_hook)
     except json.JSONDecodeError as error:
-        raise JsonSyntaxError(f"{error.msg} at character {error.pos + 1}", error.pos) from None
+        raise JsonSyntaxError(f"{error.msg.removesuffix(' at')} at character {error.pos + 1}", error.pos) from None
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -167,7 +167,7 @@ def _scalar(text: str, at: int) -> tuple[Any, int]:
         try:
             string: tuple[str, int] = scanstring(text, at + 1, True)  # noqa: FBT003 - the C function takes no keyword
         except json.JSONDecodeError as error:
-            raise JsonSyntaxError(f"{error.msg} at character {error.pos + 1}", error.pos) from None
+            raise JsonSyntaxError(f"{error.msg.removesuffix(' at')} at character {error.pos + 1}", error.pos) from None
         return string
     if match := _NUMBER.match(text, at):
         return float(match[0]) if match[1] or match[2] else _integer(match[0]), match.end()

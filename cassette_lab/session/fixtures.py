@@ -115,7 +115,8 @@ def stored_rows(source: str | bytes, *, path: str | Path | None = None, exact: b
             try:
                 record = parse(line)
             except JsonSyntaxError as error:
-                raise FormatError(f"the line is no JSON: {error}", code="BAD_JSON_LINE", path=path, line=number) from None
+                torn = "; the last line may be torn: the option unfinished reads what is before it" if _is_torn(line) else ""
+                raise FormatError(f"the line is no JSON: {error}{torn}", code="BAD_JSON_LINE", path=path, line=number) from None
         if type(record) is not dict:
             raise FormatError("the line is no JSON object", code="LINE_NOT_OBJECT", path=path, line=number)
         kind = record.get("type")
@@ -141,6 +142,10 @@ _NUMBERS: Final = frozenset({int, float})
 def _lines(source: str | bytes) -> Iterator[tuple[int, str | bytes]]:
     """The lines with their numbers; those of bytes keep their break, which JSON passes over."""
     return enumerate(io.BytesIO(source) if isinstance(source, bytes) else _BREAK.split(source), 1)
+
+
+def _is_torn(line: str | bytes) -> bool:
+    return isinstance(line, bytes) and not line.endswith(b"\n")
 
 
 def _is_blank(line: str | bytes) -> bool:

@@ -12,11 +12,14 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from cassette_lab.jsonio import JsonObject
+from cassette_lab.jsonio.text import show
+from cassette_lab.words import plural
 
 NEWEST_FORMAT: Final = 4
 """Formats 0 up to this one are read."""
 
 CHUNK_TYPE: Final = "assistant/chunk"
+_SHOWN_CHARACTERS: Final = 80
 Encoding: TypeAlias = Literal["jsonl", "zstd", "sqlite"]
 DeltaKind: TypeAlias = Literal["text-delta", "reasoning-delta", "tool-call-delta"]
 
@@ -249,6 +252,15 @@ class SessionLog:
     missing_times: int = 0
     has_times: bool = False
     unknown_types: Mapping[str, int] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        """A line, without anything that was said: a log may be as long as a book."""
+        told = [f"format {self.header.version}", plural(self.event_count, "event")]
+        if self.boundary:
+            told.append(f"{self.boundary:,} of them inherited")
+        if self.problems:
+            told.append(plural(len(self.problems), "problem"))
+        return show(f"<SessionLog {self.header.id[:_SHOWN_CHARACTERS]}: {', '.join([*told, *filter(None, [self.path])])}>")
 
     def events(self, start: int = 0) -> Iterator[Event]:
         """Every event from seq ``start`` on, runs expanded one by one."""

@@ -11,7 +11,7 @@ import cassette_lab as cl
 from cassette_lab.errors import FormatError
 from cassette_lab.session.derive import derive
 from cassette_lab.session.opening import each_facts, each_log, open_session, session_facts
-from tests.unit.session_samples import TURN_EVENTS, frames, header, text, turn, write
+from tests.unit.session_samples import TURN_EVENTS, event, frames, header, text, turn, write
 from tests.unit.test_session_sqlite import make_store, row
 
 SECOND = ("two", 0, "turn/start", 1, "{}", None, None, None)
@@ -125,6 +125,15 @@ def test_every_session_of_a_file_is_read_by_itself(tmp_path: Path) -> None:
 def test_the_bytes_of_a_store_are_refused(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="give its path"):
         open_session(_forms(tmp_path)[2].read_bytes())
+
+
+def test_a_log_is_shown_in_one_line_without_what_was_said(tmp_path: Path) -> None:
+    prompt = {"content": [{"type": "text", "text": "secret"}]}
+    rows = [event(0, "user/message", prompt), event(1, "turn/start", {"turn": 1})]
+    path = write(tmp_path / "a\nb.jsonl", text(header(id="s\x1b", seedLength=1), *rows) + b"{")
+    told = repr(open_session(path))
+    assert told.startswith(r"<SessionLog s\u{001b}: format 0, 2 events, 1 of them inherited, 1 problem, ")
+    assert told.endswith(r"a\u{000a}b.jsonl>")
 
 
 def test_progress_counts_the_bytes_of_the_file(tmp_path: Path) -> None:

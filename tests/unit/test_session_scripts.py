@@ -287,7 +287,7 @@ class TestUnfinishedCalls:
 
     def test_a_torn_log_is_kept_up_to_its_last_whole_line(self, tmp_path: Path) -> None:
         path = write(tmp_path / "s.jsonl", text(header(), *call("done"), *call("cut", 2, finished=False)) + b'{"type":')
-        with pytest.raises(FormatError) as error:
+        with pytest.raises(FormatError, match=r"the last line may be torn: the option unfinished reads") as error:
             load_session_scripts(path, [path])
         assert code_of(error) == "BAD_JSON_LINE"
         primary, child = load_session_scripts(path, [path], unfinished="throw")

@@ -64,8 +64,12 @@ def find(paths: Iterable[PathLikes]) -> tuple[list[Found], Path]:
 
 def name_from(path: Path, root: Path) -> str:
     """``path`` as tables name it: from ``root``, with slashes."""
-    absolute = Path(os.path.abspath(path))  # noqa: PTH100 - a link keeps the name that was given
-    return absolute.relative_to(root).as_posix() if absolute.is_relative_to(root) else absolute.as_posix()
+    absolute = os.path.abspath(path)  # noqa: PTH100 - a link keeps the name that was given
+    start = os.path.join(root, "")  # noqa: PTH118 - with a slash at its end, as no Path has
+    if absolute.startswith(start):  # thousands of files: their parts need not be looked at
+        return absolute[len(start) :].replace(os.sep, "/")
+    plain = Path(absolute)
+    return plain.relative_to(root).as_posix() if plain.is_relative_to(root) else plain.as_posix()
 
 
 def _each(paths: Iterable[PathLikes]) -> Iterator[str]:

@@ -23,7 +23,7 @@ from cassette_lab.session.listing import _told_there, told_of
 from cassette_lab.session.persistence import StoredSession
 from cassette_lab.session.sharing import Task, in_order, runs_of
 from cassette_lab.session.store_sqlite import SqliteSessionStore
-from cassette_lab.tables import Lab, parts
+from cassette_lab.tables import Lab, parts, sessions
 from cassette_lab.tables import load as load_tables
 from cassette_lab.tables.parts import part_of_logs
 from tests.unit.cassette_samples import siblings
@@ -131,6 +131,17 @@ def test_two_processes_give_what_one_gives(given: list[int], *, bodies: bool) ->
     for _ in range(2):
         assert told(load_tables("runs", on_error="collect", bodies=bodies, workers=2)) == expected
     assert len(given) >= 4
+
+
+@pytest.mark.usefixtures("runs")
+@pytest.mark.parametrize("enough", [1, 3])
+def test_rows_are_the_same_however_many_make_a_batch(enough: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = told(load_tables("runs", on_error="collect"))
+    for module in (parts, sessions):
+        monkeypatch.setattr(module, "ENOUGH_ROWS", enough)
+    lab = load_tables("runs", on_error="collect")
+    assert lab.turns["turn"].num_chunks > 5
+    assert told(lab) == expected
 
 
 @pytest.mark.usefixtures("runs")

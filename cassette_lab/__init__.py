@@ -33,8 +33,16 @@ if TYPE_CHECKING:
         RecordedError,
     )
     from cassette_lab.host import record, replay, run_subagent, subagent
+    from cassette_lab.host.agent import Agent, AgentResult
+    from cassette_lab.host.models.deepseek_messages import DeepSeekMessages
+    from cassette_lab.host.models.failures import ModelFailure
+    from cassette_lab.host.models.openai_chat import OpenAIChat
+    from cassette_lab.host.models.scripted import Call, Say, ScriptedModel
+    from cassette_lab.host.retrying import RetryPolicy
+    from cassette_lab.host.tools import ToolContext, tool
     from cassette_lab.session.model import SessionLog
     from cassette_lab.session.opening import open_session
+    from cassette_lab.session.replay_model import ReplayModel
     from cassette_lab.tables import Lab, load
     from cassette_lab.views import report, stop_reasons, timeline, timing_deltas, topology
 
@@ -42,23 +50,34 @@ _HOME = {
     "AbortController": "contracts",
     "AbortError": "errors",
     "AbortSignal": "contracts",
+    "Agent": "host.agent",
+    "AgentResult": "host.agent",
     "AmbiguityError": "errors",
+    "Call": "host.models.scripted",
     "Cassette": "cassette.model",
     "CassetteDiff": "cassette.diff",
     "CassetteLabError": "errors",
     "ClosedError": "errors",
     "ConfigError": "errors",
+    "DeepSeekMessages": "host.models.deepseek_messages",
     "FormatError": "errors",
     "IdentityError": "errors",
     "Lab": "tables",
     "LockedError": "errors",
     "MismatchError": "errors",
+    "ModelFailure": "host.models.failures",
     "NoUpstreamError": "errors",
+    "OpenAIChat": "host.models.openai_chat",
     "ParentAgent": "contracts",
     "RecordedError": "errors",
+    "ReplayModel": "session.replay_model",
+    "RetryPolicy": "host.retrying",
+    "Say": "host.models.scripted",
+    "ScriptedModel": "host.models.scripted",
     "SessionLog": "session.model",
     "SubagentRequest": "contracts",
     "SubagentResult": "contracts",
+    "ToolContext": "host.tools",
     "diff": "cassette.diff",
     "load": "tables",
     "open_session": "session.opening",
@@ -72,6 +91,7 @@ _HOME = {
     "subagent": "host",
     "timeline": "views",
     "timing_deltas": "views",
+    "tool": "host.tools",
     "topology": "views",
 }
 
@@ -79,23 +99,34 @@ __all__ = [
     "AbortController",
     "AbortError",
     "AbortSignal",
+    "Agent",
+    "AgentResult",
     "AmbiguityError",
+    "Call",
     "Cassette",
     "CassetteDiff",
     "CassetteLabError",
     "ClosedError",
     "ConfigError",
+    "DeepSeekMessages",
     "FormatError",
     "IdentityError",
     "Lab",
     "LockedError",
     "MismatchError",
+    "ModelFailure",
     "NoUpstreamError",
+    "OpenAIChat",
     "ParentAgent",
     "RecordedError",
+    "ReplayModel",
+    "RetryPolicy",
+    "Say",
+    "ScriptedModel",
     "SessionLog",
     "SubagentRequest",
     "SubagentResult",
+    "ToolContext",
     "diff",
     "load",
     "open_session",
@@ -109,6 +140,7 @@ __all__ = [
     "subagent",
     "timeline",
     "timing_deltas",
+    "tool",
     "topology",
 ]
 

@@ -79,6 +79,10 @@ def packages() -> list[Any]:
             "from cassette_lab import record, replay, subagent, run_subagent",
             "pyarrow pandas polars duckdb altair numpy IPython",
         ),
+        (
+            "from cassette_lab import Agent, ScriptedModel; Agent(ScriptedModel('hi'))",
+            "pyarrow pandas polars duckdb altair numpy IPython pydantic jsonschema httpx2",
+        ),
         ("from cassette_lab.cli import main; main(['--help'])", "pyarrow pandas polars duckdb altair numpy IPython"),
         ("from cassette_lab import load", "pandas polars duckdb altair IPython"),
     ],

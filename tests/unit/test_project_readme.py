@@ -51,6 +51,14 @@ def test_the_tables_and_charts_are_there(tmp_path: Path, monkeypatch: pytest.Mon
     assert "<html" in (tmp_path / "report.html").read_text("utf-8")
 
 
+def test_the_sample_sessions_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    names: dict[str, Any] = {}
+    exec(f"import cassette_lab as cl\n{blocks('python')[3]}", names)  # noqa: S102 - our own README
+    assert names["lab"].sessions.num_rows == names["lab"].tree().num_rows > 1
+    assert names["log"].header.id == "release-check"
+
+
 def test_every_command_line_parses() -> None:
     lines = [line.partition("#")[0].strip() for block in blocks("sh") for line in block.splitlines()]
     lines += re.findall(r"`(cassette-lab [^`…]+)`", README)

@@ -1,25 +1,30 @@
 """Follows a log that is still being written: each reading goes on where the last one stopped.
 
-Only what is whole counts: lines that end, zstd frames that are complete. A log can also become shorter, when a crash is
-repaired: then it is read anew, and what it still shares with what was told before is not told again.
-Source: session logs, Files and bytes; Resume, crash, migration.
+Only what is whole counts: lines that end, zstd frames that are complete, transactions of a database. A log can also become
+shorter, when a crash is repaired: then it is read anew, and what it still shares with what was told before is not told again.
+Source: session logs, Files and bytes; Resume, crash, migration; SQLite.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from cassette_lab.errors import FormatError
 from cassette_lab.session.chunks import RowError
+from cassette_lab.session.finding import is_store
 from cassette_lab.session.header import read_header
 from cassette_lab.session.lines import LogFile, LogLines
-from cassette_lab.session.model import Physical, Problem, Row, SessionHeader, SessionLog, rows_from
+from cassette_lab.session.model import Event, Physical, Problem, Row, SessionHeader, SessionLog, rows_from
+from cassette_lab.session.places import check_id, locate
 from cassette_lab.session.reader import ends_a_turn, finish_log
 from cassette_lab.session.rows import GapError, Rows, read_json
+from cassette_lab.session.sqlite import SqliteStore
 
 _COMPARED_BYTES: Final = 1 << 12
 
@@ -41,27 +46,91 @@ class Update:
     problem: Problem | None = None
 
 
-def follow(path: str | Path) -> Follower:
-    """Follow the log of a file; nothing is read yet."""
-    return Follower(path)
+def follow(path: str | Path, session_id: str | None = None) -> Follower:
+    """Follow a log, which is named as for ``open_session``; nothing of it is read yet.
+
+    A log that is a file need not be there yet. Raises ``FormatError`` for a folder that has none.
+    """
+    place = locate(path, session_id)
+    return StoreFollower(*place) if is_store(place.path) else FileFollower(*place)
 
 
-class Follower:
+class Follower(ABC):
     """A log that grows. ``read`` tells what is new, ``log`` gives all that was read so far.
 
-    ``header`` is None until the first line is whole. Nothing stays open between two readings.
+    ``header`` is None until it could be read. Nothing stays open between two readings.
     """
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, session_id: str | None = None) -> None:
         self.path = str(path)
+        self.header: SessionHeader | None = None
+        self._session_id = session_id
         self._told: list[Row] = []
+        self._rows = Rows(0)
+        self._physical = Physical("jsonl", 0)
+        self._waiting_bytes = 0
+        self._failed = False
+
+    @abstractmethod
+    def read(self) -> Update:
+        """Read on. Raises ``FormatError`` for a file that is not there, has no proper header, or is damaged."""
+
+    def log(self) -> SessionLog:
+        """The log as far as it was read. Raises ``FormatError`` before the header is there and where ``read`` just did."""
+        if self._failed:
+            raise FormatError("the last reading of this log failed; read it again first", path=self.path)
+        if self.header is None:
+            raise FormatError("nothing of this log was read yet, or its first line is not whole", path=self.path)
+        told, waiting = list(self._told), self._waiting_bytes
+        return finish_log(self.header, told, self._rows, self._physical, path=self.path, torn_bytes=waiting)
+
+
+class StoreFollower(Follower):
+    """One log of a SQLite store, looked into again by seq."""
+
+    _last: tuple[Any, ...] | None = None
+    _told_events = 0
+
+    def read(self) -> Update:
+        """See ``Follower``."""
+        before = self._told_events
+        failed, self._failed = self._failed, True  # unless the end is reached in good order
+        with SqliteStore(self.path) as store:
+            session_id = store.choose(self._session_id)
+            header = store.header(session_id)
+            anew = failed or header != self.header or self._is_another(store, session_id)
+            state, last = (Rows(header.version), None) if anew else (self._rows, self._last)
+            for row in store.stored_rows(session_id, state.position):
+                store.add(row, state, session_id)
+                last = row
+            state.close()
+            self._physical = store.finish(header, [], state).physical
+        self._failed = False
+        rows, shared = state.take(), before
+        if anew:
+            shared = _shared(self._told, rows) if header == self.header else 0
+            self._told = []
+        self._told += rows
+        self.header, self._rows, self._last, self._told_events = header, state, last, state.position
+        return Update(shared, list(rows_from(rows, shared)), state.position, shared < before)
+
+    def _is_another(self, store: SqliteStore, session_id: str) -> bool:
+        """Whether the row that was last is no longer so: it was cut off, or written anew."""
+        return self._last is not None and next(store.stored_rows(session_id, self._last[0]), None) != self._last
+
+
+class FileFollower(Follower):
+    """A log that is a file."""
+
+    def __init__(self, path: str | Path, session_id: str | None = None) -> None:
+        super().__init__(path, session_id)
         # The ends of what was told: the next seq, and the digest of all lines up to there.
         self._marks: dict[int, bytes] = {}
-        self._failed = self._stopped = False
+        self._stopped = False
         self._start_anew()
 
     def _start_anew(self) -> None:
-        self.header: SessionHeader | None = None
+        self.header = None
         self._rows = Rows(0)
         self._digest = hashlib.sha256()
         self._shared = 0
@@ -71,7 +140,7 @@ class Follower:
         self._physical = Physical("jsonl", 0)
 
     def read(self) -> Update:
-        """Read on. Raises ``FormatError`` for a file that is not there, has no proper header, or is damaged."""
+        """See ``Follower``."""
         file = LogFile(self.path)
         try:
             before = 0 if not self._told else max(self._marks)
@@ -93,16 +162,8 @@ class Follower:
             shared = before
             self._told += rows
         self._marks[self._rows.position] = self._digest.digest()
-        return Update(shared, rows, self._rows.position, shared < before, self._physical.size_bytes - self._kept, problem)
-
-    def log(self) -> SessionLog:
-        """The log as far as it was read. Raises ``FormatError`` before the first line is whole and where ``read`` just did."""
-        if self._failed:
-            raise FormatError("the last reading of this log failed; read it again first", path=self.path)
-        if self.header is None:
-            raise FormatError("nothing of this log can be told yet: its first line is not whole", path=self.path)
-        waiting = self._physical.size_bytes - self._kept
-        return finish_log(self.header, list(self._told), self._rows, self._physical, path=self.path, torn_bytes=waiting)
+        self._waiting_bytes = self._physical.size_bytes - self._kept
+        return Update(shared, rows, self._rows.position, shared < before, self._waiting_bytes, problem)
 
     def _is_another(self, file: LogFile) -> bool:
         """Whether what was read is no longer what the file says: it was cut, or another one took its place."""
@@ -150,6 +211,7 @@ class Follower:
             self._rows.add_lines((line,))
             return
         self.header = read_header(read_json(line))
+        check_id(self.header.id, self._session_id, self.path)
         self._rows = Rows(self.header.version)
 
     def _waits_for(self, error: RowError, lines: LogLines, rest: Iterator[bytes]) -> Problem:
@@ -169,6 +231,20 @@ class Follower:
             line=line,
             field=field,
         )
+
+
+def _shared(told: list[Row], now: list[Row]) -> int:
+    """How many events two logs begin with alike."""
+    pairs = zip(_events(told), _events(now), strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+def _events(rows: Iterable[Row]) -> Iterator[Event]:
+    for row in rows:
+        if isinstance(row, Event):
+            yield row
+        else:
+            yield from row.events()
 
 
 def _sum(before: Physical, now: Physical, *, first: bool) -> Physical:

@@ -19,7 +19,7 @@ from cassette_lab.session.chunks import RowError, is_packed_row
 from cassette_lab.session.frames import FrameError, decode_one, is_zstd
 from cassette_lab.session.header import read_header
 from cassette_lab.session.lines import LINE_LIMIT_BYTES, LogFile
-from cassette_lab.session.model import Physical, SessionHeader, SessionLog
+from cassette_lab.session.model import Physical, Row, SessionHeader, SessionLog
 from cassette_lab.session.reader import finish_log
 from cassette_lab.session.rows import Rows, read_json
 from cassette_lab.session.seqs import decode_seqs
@@ -111,18 +111,41 @@ class SqliteStore:
         """The whole log of one session. Raises ``FormatError`` with session and seq."""
         header = self.header(session_id)
         rows = Rows(header.version)
+        for row in self.stored_rows(session_id):
+            self.add(row, rows, session_id)
+        rows.close()
+        return self.finish(header, rows.take(), rows)
+
+    def stored_rows(self, session_id: str, start: int = 0) -> Iterator[tuple[Any, ...]]:
+        """The rows of a session's events from seq ``start`` on, as the table has them."""
         columns = "seq, type, time, data, source_event_seqs, surface_op"
         columns += ", ignorable" if self.schema >= 17 else ", NULL"
-        query = f"SELECT {columns} FROM events WHERE session_id = ? ORDER BY seq"  # noqa: S608 - names of ours
-        for row in self._rows(query, session_id):
-            try:
-                rows.add(self._row(row))
-            except (RowError, FrameError) as error:
-                field = error.field if isinstance(error, RowError) else "data"
-                self._refuse(f"{_named(session_id)}, seq {row[0]}: {error}; restore the store from a copy", field)
-        rows.close()
-        self._check_unchanged()
-        return finish_log(header, rows.take(), rows, Physical("sqlite", self._size_bytes), path=self.path)
+        query = f"SELECT {columns} FROM events WHERE session_id = ?"  # noqa: S608 - names of ours
+        if start:  # else all of them, also such as no log may have
+            return self._rows(f"{query} AND seq >= ? ORDER BY seq", session_id, start)
+        return self._rows(f"{query} ORDER BY seq", session_id)
+
+    def add(self, row: tuple[Any, ...], rows: Rows, session_id: str) -> None:
+        """Add a row of the table to those of its log. Raises ``FormatError``."""
+        try:
+            rows.add(self._row(row))
+        except (RowError, FrameError) as error:
+            field = error.field if isinstance(error, RowError) else "data"
+            self._refuse(f"{_named(session_id)}, seq {row[0]}: {error}; restore the store from a copy", field)
+
+    def finish(self, header: SessionHeader, rows: list[Row], state: Rows) -> SessionLog:
+        """The log of rows that were read. Raises ``FormatError`` where the store was changed meanwhile."""
+        if self._unchanged is not None and self._unchanged != _facts(Path(self.path).absolute()):
+            self._refuse("the store changed while it was read; read it again")
+        return finish_log(header, rows, state, Physical("sqlite", self._size_bytes), path=self.path)
+
+    def choose(self, session_id: str | None) -> str:
+        """The session of that id, or the only one. Raises ``FormatError`` where there is none or are several."""
+        if session_id is not None:
+            return session_id
+        if len(self.ids) != 1:
+            self._refuse(_which(self.ids))
+        return self.ids[0]
 
     def logs(self) -> Iterator[SessionLog]:
         """Every session's log, one after the other."""
@@ -199,10 +222,6 @@ class SqliteStore:
             f"the database cannot be opened ({problem}); if its folder is read-only, copy it with its -wal file", path=self.path
         )
 
-    def _check_unchanged(self) -> None:
-        if self._unchanged is not None and self._unchanged != _facts(Path(self.path).absolute()):
-            self._refuse("the store changed while it was read; read it again")
-
     def _check(self) -> int:
         (schema,) = self._one("PRAGMA user_version") or (0,)
         (application,) = self._one("PRAGMA application_id") or (0,)
@@ -254,11 +273,7 @@ def _page_bytes(start: bytes) -> int:
 def read_sqlite(path: str | Path, session_id: str | None = None) -> SessionLog:
     """One session's log out of a store; which one need not be said where there is only one. Raises ``FormatError``."""
     with SqliteStore(path) as store:
-        if session_id is None:
-            if len(store.ids) != 1:
-                raise FormatError(_which(store.ids), path=str(path))
-            session_id = store.ids[0]
-        return store.read(session_id)
+        return store.read(store.choose(session_id))
 
 
 def holds_sessions(path: Path) -> bool:

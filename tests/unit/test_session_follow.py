@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,11 @@ from cassette_lab.errors import FormatError
 from cassette_lab.session.follow import Update, follow
 from cassette_lab.session.frames import compress_frame
 from cassette_lab.session.model import Event
+from cassette_lab.session.persistence import StoredSession
 from cassette_lab.session.reader import read_session
+from cassette_lab.session.store_sqlite import SqliteSessionStore
 from tests.unit.session_samples import TURN_EVENTS, delta, event, frames, header, line, text, turn, write
+from tests.unit.session_stores import log_turn, new_session
 
 
 def append(path: Path, data: bytes) -> None:
@@ -150,3 +154,105 @@ def test_a_line_that_goes_on_in_the_next_frame_is_read_once(tmp_path: Path) -> N
 def test_a_file_that_is_gone_is_our_error(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="no such file"):
         follow(tmp_path / "missing").read()
+
+
+class TestStores:
+    """One log of a database is followed as a file is."""
+
+    def test_each_reading_tells_what_was_stored_since_the_last_one(self, tmp_path: Path) -> None:
+        path = tmp_path / "s.db"
+        session = new_session()
+        with SqliteSessionStore(path) as store, StoredSession.create(store, session) as keeper:
+            log_turn(session)
+            keeper.flush()
+            follower = follow(path)
+            update = follower.read()
+            assert (update.from_seq, told(update), update.rewound) == (0, list(range(10)), False)
+            assert follower.read() == Update(10, [], 10)
+            for text in ("a", "b"):
+                keeper.append("assistant/chunk", delta_data(text))
+            keeper.flush()
+            keeper.append("assistant/chunk", delta_data("c"))
+            assert told(follower.read()) == [10, 11]
+            keeper.flush()
+            update = follower.read()
+            assert (update.from_seq, told(update), update.event_count) == (12, [12], 13)
+            log, whole = follower.log(), store.load("root")
+            assert list(log.events()) == list(whole.events()) == list(session.events)
+            assert (log.header, log.row_count, log.boundary, log.path) == (session.header, whole.row_count, 0, str(path))
+
+    def test_a_log_that_was_cut_says_from_where_it_differs(self, tmp_path: Path) -> None:
+        path = tmp_path / "s.db"
+        session = new_session()
+        with SqliteSessionStore(path) as store:
+            with StoredSession.create(store, session):
+                log_turn(session)
+            follower = follow(path, "root")
+            follower.read()
+            with store.transaction() as connection:
+                connection.execute("DELETE FROM events WHERE seq >= 5 OR seq = 3")  # 3 to 6 are one packed row
+            update = follower.read()
+            assert (update.from_seq, told(update), update.rewound, update.event_count) == (3, [], True, 3)
+            with StoredSession.resume(store, "root") as keeper:
+                expected = list(keeper.session.events)
+            update = follower.read()
+            assert (update.from_seq, update.rewound, update.event_count) == (3, False, len(expected))
+            assert list(follower.log().events()) == expected
+
+    def test_another_session_of_that_id_is_told_anew(self, tmp_path: Path) -> None:
+        path = tmp_path / "s.db"
+        session = new_session()
+        log_turn(session)
+        with SqliteSessionStore(path) as store:
+            store.create(session.header).append(session.events)
+            follower = follow(path)
+            follower.read()
+            with store.transaction() as connection:
+                connection.execute("DELETE FROM sessions")
+            with pytest.raises(FormatError, match="no session"):
+                follower.read()
+            with pytest.raises(FormatError, match="the last reading"):
+                follower.log()
+            store.create(replace(session.header, created_at=1)).append(session.events[:3])
+            update = follower.read()
+            assert (update.from_seq, update.rewound, update.event_count) == (0, True, 3)
+
+    def test_damage_is_told_and_read_past_when_it_is_mended(self, tmp_path: Path) -> None:
+        path = tmp_path / "s.db"
+        session = new_session()
+        log_turn(session)
+        log_turn(session, 2)
+        with SqliteSessionStore(path) as store:
+            writer = store.create(session.header)
+            writer.append(session.events[:10])
+            follower = follow(path)
+            follower.read()
+            writer.append(session.events[10:])
+            with store.transaction() as connection:
+                connection.execute("UPDATE events SET data = '[' WHERE seq = 18")
+            with pytest.raises(FormatError, match="seq 18"):
+                follower.read()
+            with store.transaction() as connection:
+                connection.execute("UPDATE events SET data = '{}' WHERE seq = 18")
+            update = follower.read()
+            assert (update.from_seq, told(update), update.rewound) == (10, list(range(10, 20)), False)
+
+    def test_a_session_is_chosen_by_its_id(self, tmp_path: Path) -> None:
+        path = tmp_path / "s.db"
+        with SqliteSessionStore(path) as store:
+            for session_id in ("one", "two"):
+                session = new_session(session_id)
+                log_turn(session)
+                store.create(session.header).append(session.events)
+        with pytest.raises(FormatError, match="the store has 2 sessions"):
+            follow(path).read()
+        for follower in (follow(path, "two"), follow(f"{path}#two")):
+            follower.read()
+            assert follower.log().header.id == "two"
+        log = write(tmp_path / "session.jsonl", text(header()))
+        with pytest.raises(FormatError, match="not two"):
+            follow(log, "two").read()
+
+
+def delta_data(text: str) -> dict[str, Any]:
+    return {"turn": 1, "step": 1, "chunk": {"type": "text-delta", "index": 0, "text": text}}

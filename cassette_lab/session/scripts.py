@@ -20,6 +20,7 @@ from cassette_lab.contracts import StreamChunk
 from cassette_lab.errors import ConfigError, FormatError, MissingFileError
 from cassette_lab.jsonio import number_text
 from cassette_lab.jsonio.text import show
+from cassette_lab.looking import exists
 from cassette_lab.session.chunks import Chunk, RowError, read_stream
 from cassette_lab.session.collation import collation_key
 from cassette_lab.session.entries import (
@@ -288,12 +289,12 @@ def _recorded(file: str | Path, version: int | None, unfinished: Unfinished) -> 
     if unfinished not in get_args(Unfinished):
         raise ConfigError(f"unfinished is one of {', '.join(get_args(Unfinished))}, not {show(repr(unfinished))}")
     place = locate(file)
-    return _Recorded(place, version, unfinished) if place.path.exists() else None
+    return _Recorded(place, version, unfinished) if exists(place.path) else None
 
 
 def _primary_entries(file: str | Path, recorded: _Recorded | None, override_file: str | Path | None) -> Sequence[ReplayEntry]:
     override = Override()
-    if override_file is not None and Path(override_file).exists():
+    if override_file is not None and exists(override_file):
         override = read_override(override_file)
     if override.replacement is not None:
         return override.replacement

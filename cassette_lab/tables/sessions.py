@@ -9,10 +9,8 @@ import pyarrow as pa
 
 from cassette_lab.errors import CassetteLabError
 from cassette_lab.jsonio.text import show
-from cassette_lab.session.derive import derive
 from cassette_lab.session.finding import is_log, is_store
-from cassette_lab.session.opening import file_facts
-from cassette_lab.session.sqlite import SqliteStore
+from cassette_lab.session.opening import each_facts, file_facts
 from cassette_lab.tables.gathering import ENOUGH_ROWS, Columns, Gathering
 from cassette_lab.tables.session_rows import rows_of
 
@@ -36,26 +34,27 @@ def build(
     """
     del workers  # a log is read in one go
     if is_store(path):
-        yield from _store(path, bodies=bodies, collect=collect)
+        yield from _store(path, bodies=bodies, collect=collect, progress=progress)
         return
     yield from rows_of(file_facts(path, bodies=bodies, progress=progress), bodies=bodies)
 
 
-def _store(path: Path, *, bodies: bool, collect: bool) -> Iterator[tuple[str, pa.RecordBatch]]:
+def _store(
+    path: Path, *, bodies: bool, collect: bool, progress: Callable[[int, int], object] | None
+) -> Iterator[tuple[str, pa.RecordBatch]]:
     gathering = Gathering(bodies=bodies)
-    with SqliteStore(path) as store:
-        for session_id in store.ids:
-            try:
-                facts = derive(store.read(session_id), bodies=bodies)
-            except CassetteLabError as error:
-                if not collect:
-                    raise
-                gathering.add("problems", problem_row(error))
-                continue
-            for table, columns in rows_of(facts, bodies=bodies):
-                gathering.add(table, columns)
-            if gathering.rows >= ENOUGH_ROWS:
-                yield from gathering.flush()
+    for read in each_facts(path, bodies=bodies):
+        try:
+            facts = read()
+        except CassetteLabError as error:
+            if not collect:
+                raise
+            gathering.add("problems", problem_row(error))
+            continue
+        for table, columns in rows_of(facts, bodies=bodies):
+            gathering.add(table, columns)
+        if gathering.rows >= ENOUGH_ROWS:
+            yield from gathering.flush()
     yield from gathering.flush()
 
 

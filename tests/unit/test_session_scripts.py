@@ -205,6 +205,9 @@ class TestLoading:
         with pytest.raises(FileNotFoundError) as missing:
             load_session_scripts(root, [tmp_path / "none.jsonl"])
         assert isinstance(missing.value, MissingFileError)
+        for name in ("nul\0", "x" * 5_000):
+            with pytest.raises(MissingFileError):
+                load_session_scripts(name, override_file=name)
         assert missing.value.code == "CHILD_MISSING"
         assert words(load_replay_script(root, tmp_path / "no-override.json")) == []
         with pytest.raises(FormatError, match="no session log in this folder"):

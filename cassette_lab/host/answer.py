@@ -16,11 +16,15 @@ ERROR_FINISHES: Final = frozenset({"error", "aborted"})
 
 
 class Answer:
-    """What has been streamed so far. ``usage`` and ``finish`` (a reason with its ``kind``) are None until they come."""
+    """What has been streamed so far. ``usage`` and ``finish`` (a reason with its ``kind``) are None until they come.
+
+    ``replay_state`` is what the provider wants back with the message, where it says so.
+    """
 
     def __init__(self) -> None:
         self.usage: JsonObject | None = None
         self.finish: JsonObject | None = None
+        self.replay_state: Any = None
         self._blocks: dict[Any, JsonObject] = {}
         self._whole: set[Any] = set()
 
@@ -44,6 +48,7 @@ class Answer:
             self.usage = chunk["usage"]
         elif kind == "finish":
             self.finish = chunk["reason"]
+            self.replay_state = chunk.get("replayState")
 
     @property
     def finish_kind(self) -> str | None:

@@ -196,7 +196,7 @@ class Turn:
         """One call. A failure is logged as the finish it is, so that a replay fails alike, and raised as ``ModelFailure``."""
         log, answer, first = self._log, Answer(), None
         last = -1
-        model = {"provider": self._config.provider, "model": self._config.model}
+        model: JsonObject = {"provider": self._config.provider, "model": self._config.model}
         try:
             stream = self._llm.stream(request)
             async with aclosing(cast("Any", stream)) as chunks:
@@ -223,6 +223,8 @@ class Turn:
         if answer.finish_kind in ERROR_FINISHES:
             raise failure_of_finish(answer.finish)
         content = answer.content(with_tools=answer.finish_kind != "max-tokens")
+        if answer.replay_state is not None and content == answer.content():
+            model["replayState"] = answer.replay_state
         log.assistant_message(content, model, answer.usage, range(first or 0, last + 1))
         if answer.usage is not None:
             self.usages.append(answer.usage)

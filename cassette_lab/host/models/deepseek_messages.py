@@ -76,7 +76,8 @@ class DeepSeekMessages:
 
     def _document(self, request: ModelRequest, model: str) -> JsonObject:
         options = request.options
-        system: list[str] = [options["system"]] if options.get("system") else []
+        said = request.system or options.get("system")
+        system: list[str] = [said] if said else []
         document: JsonObject = {
             "model": model,
             "messages": _messages(turns(request.messages), model, system),

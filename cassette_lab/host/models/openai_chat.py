@@ -69,7 +69,7 @@ class OpenAIChat:
 
     def _document(self, request: ModelRequest) -> JsonObject:
         options = request.options
-        messages = list(_system(options.get("system")))
+        messages = list(_system(request.system or options.get("system")))
         for turn in turns(request.messages):
             messages += _message(turn, sends_reasoning=self._sends_reasoning)
         document: JsonObject = {

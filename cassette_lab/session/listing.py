@@ -45,7 +45,6 @@ def _told(logs: Sequence[tuple[int, FoundLog]], tell: Callable[..., object]) -> 
                     yield number, "session", row(read())
                 except CassetteLabError as error:  # hides no other session of a store
                     yield number, "problem", _problem(error)
-                tell()
         except CassetteLabError as error:
             yield number, "problem", _problem(error)
 

@@ -95,10 +95,13 @@ def each_log(path: Path) -> Iterator[Callable[[], SessionLog]]:
 def each_facts(
     path: Path, *, bodies: bool = False, progress: FileProgress | None = None
 ) -> Iterator[Callable[[], SessionFacts]]:
-    """The same for what each session tells."""
+    """The same for what each session tells. Of a store ``progress`` is told after each session, as if all were of one size."""
     if is_store(path):
-        for read in each_log(path):
-            yield lambda read=read: derive(read(), bodies=bodies)  # type: ignore[misc]
+        with SqliteStore(path) as store:
+            for number, session_id in enumerate(store.ids, 1):
+                yield lambda session_id=session_id: derive(store.read(session_id), bodies=bodies)  # type: ignore[misc]
+                if progress is not None:
+                    progress(store.size_bytes * number // len(store.ids), store.size_bytes)
     else:
         yield partial(file_facts, path, bodies=bodies, progress=progress)
 

@@ -138,7 +138,7 @@ class _Sharing(Generic[Result]):
     def results(self) -> Iterator[Result]:
         for number in range(len(self._tasks)):
             while number not in self._done:
-                self._feed()
+                self._feed(is_idle=True)
                 own = next(iter(self._left), None)
                 if own is None:
                     self._look(_WAIT_S)
@@ -148,10 +148,10 @@ class _Sharing(Generic[Result]):
                     self._look()
             yield self._done.pop(number)
 
-    def _feed(self) -> None:
-        """Give the other process what it can take from the back; the last one that is left is for this process."""
+    def _feed(self, *, is_idle: bool) -> None:
+        """Give the other process what it can take from the back; the last one that is left is for this one if that is idle."""
         helper = self._helper
-        while helper is not None and helper.process is not None and len(self._left) > 1:
+        while helper is not None and helper.process is not None and len(self._left) > is_idle:
             waiting = sum(self._tasks[each].cost for each in helper.tasks)
             if len(helper.tasks) >= _AHEAD or waiting > _SMALL_COST:
                 return
@@ -195,4 +195,4 @@ class _Sharing(Generic[Result]):
     def _tell_and_look(self, *words: Any) -> None:
         self._tell(*words)
         self._look()
-        self._feed()
+        self._feed(is_idle=False)

@@ -57,21 +57,21 @@ class NoStoreError(FormatError):
 class SqliteStore:
     """The sessions of one database, as they were when it was opened. A context manager.
 
-    ``schema`` is its number, ``ids`` the sessions in the order they were created. Raises ``FormatError`` for a file that is
-    no such store, and for a schema that is not read.
+    ``schema`` is its number, ``ids`` the sessions in the order they were created, ``size_bytes`` the file's. Raises
+    ``FormatError`` for a file that is no such store, and for a schema that is not read.
     """
 
     def __init__(self, path: str | Path) -> None:
         self.path = str(path)
         file = LogFile(path)
         try:
-            self._size_bytes = file.size
+            self.size_bytes = file.size
             start = file.at(0, _HEADER_BYTES)
             if not is_sqlite(start):
                 self._refuse("this is no SQLite database")
             self._is_wal = start[18:20] == b"\2\2"
-            if self._size_bytes % _page_bytes(start):  # SQLite would take what is missing for zeros, and rows for none
-                self._refuse(f"the database was cut short, it ends within a page ({self._size_bytes:,} bytes); copy it again")
+            if self.size_bytes % _page_bytes(start):  # SQLite would take what is missing for zeros, and rows for none
+                self._refuse(f"the database was cut short, it ends within a page ({self.size_bytes:,} bytes); copy it again")
         finally:
             file.close()
         self._connection = self._open(Path(path).absolute())
@@ -137,7 +137,7 @@ class SqliteStore:
         """The log of rows that were read. Raises ``FormatError`` where the store was changed meanwhile."""
         if self._unchanged is not None and self._unchanged != _facts(Path(self.path).absolute()):
             self._refuse("the store changed while it was read; read it again")
-        return finish_log(header, rows, state, Physical("sqlite", self._size_bytes), path=self.path)
+        return finish_log(header, rows, state, Physical("sqlite", self.size_bytes), path=self.path)
 
     def choose(self, session_id: str | None) -> str:
         """The session of that id, or the only one. Raises ``FormatError`` where there is none or are several."""
@@ -203,11 +203,13 @@ class SqliteStore:
         """A read-only connection that leaves nothing beside the file.
 
         To read a store in WAL mode SQLite makes two files beside it, unless it is told that nobody writes: nobody does
-        where there is no ``-wal`` file. In a folder that is read-only it has to be told so in any case.
+        where there is no ``-wal`` file. In a folder that is read-only it has to be told so in any case, but never beside a
+        journal: somebody writes or was stopped, and without what the journal holds the file is of no one moment.
         """
         wal = path.with_name(f"{path.name}-wal")
         ways = ["mode=ro"] if wal.exists() or not self._is_wal else [_NOBODY_WRITES]
-        if not _has_content(wal):
+        journal = path.with_name(f"{path.name}-journal")
+        if not _has_content(wal) and not _has_content(journal):
             ways.append(_NOBODY_WRITES)
         problem: str | None = None
         for options in ways:
@@ -218,9 +220,10 @@ class SqliteStore:
                 continue
             self._unchanged = _facts(path) if options == _NOBODY_WRITES else None
             return connection
-        raise FormatError(
-            f"the database cannot be opened ({problem}); if its folder is read-only, copy it with its -wal file", path=self.path
-        )
+        way_out = "if its folder is read-only, copy it with its -wal file"
+        if _has_content(journal):
+            way_out = "a transaction has not ended: wait for it, or open the store once with sqlite3 to undo it"
+        raise FormatError(f"the database cannot be opened ({problem}); {way_out}", path=self.path)
 
     def _check(self) -> int:
         (schema,) = self._one("PRAGMA user_version") or (0,)

@@ -43,7 +43,7 @@ def _store(
     path: Path, *, bodies: bool, collect: bool, progress: Callable[[int, int], object] | None
 ) -> Iterator[tuple[str, pa.RecordBatch]]:
     gathering = Gathering(bodies=bodies)
-    for read in each_facts(path, bodies=bodies):
+    for read in each_facts(path, bodies=bodies, progress=progress):
         try:
             facts = read()
         except CassetteLabError as error:

@@ -342,6 +342,26 @@ def test_two_large_logs_are_read_at_once(given: list[int], tmp_path: Path, monke
     assert given == [1]
 
 
+def test_the_last_log_is_given_away_while_this_process_is_busy(given: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    begin(max_of)
+    ready = Helper.is_ready_for
+    asked: list[object] = []
+
+    def starting(self: Helper, function: Callable[..., object]) -> bool:
+        asked.append(function)
+        return len(asked) > 2 and ready(self, function)
+
+    monkeypatch.setattr(Helper, "is_ready_for", starting)
+
+    def here(tell: Callable[..., object]) -> int:
+        for _ in range(4):
+            tell()
+        return 0
+
+    assert list(in_order([Task(9, here, max_of, (0,)), Task(9, here, max_of, (7,))], workers=2, tell=lambda: None)) == [0, 7]
+    assert given == [1]
+
+
 PROGRAM = """
 import sys
 sys.path.pop(0)

@@ -62,18 +62,14 @@ class TurnsTracker:
             place = len(self.turns)
             self.turns.append(Turn(number))
         kind, cause, code, status = _reason(event.data.get("reason"))
-        turn = self.turns[place]  # built anew at once: replace() would take thrice as long, and logs have many turns
-        self.turns[place] = Turn(
-            turn=turn.turn,
-            start_seq=turn.start_seq,
-            started_at=turn.started_at,
+        self.turns[place] = replace(
+            self.turns[place],
             end_seq=event.seq,
             ended_at=time_of(event),
             end_kind=kind,
             end_cause=cause,
             error_code=code,
             error_status=status,
-            queued_at=turn.queued_at,
         )
 
     def _start_step(self, event: Event) -> None:

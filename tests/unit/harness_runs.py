@@ -66,5 +66,5 @@ def script(folder: Path) -> dict[str, list[Say]]:
             Say(tools=[ToolUse("write", {"file_path": str(folder / "part-1.txt"), "content": "one"}, "call_w1")]),
             Say("Part one is done."),
         ],
-        "PART-2": [Say(tools=[bash("sleep 0.3; printf two > part-2.txt", "call_w2")]), Say("Part two is done.")],
+        "PART-2": [Say(tools=[bash("sleep 1.4; printf two > part-2.txt", "call_w2")]), Say("Part two is done.")],
     }

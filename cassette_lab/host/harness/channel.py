@@ -7,14 +7,18 @@ import json
 import secrets
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Final, TypeAlias
 
 from cassette_lab.jsonio import JsonObject
 
-Handler: TypeAlias = Callable[[JsonObject], JsonObject | None]
-"""Gets each document that comes, in order, in the channel's thread; what it returns goes back."""
+Handler: TypeAlias = Callable[[JsonObject], Sequence[JsonObject] | None]
+"""Gets each document that comes, in order, in the channel's thread, and ``TICK`` now and then while none comes. What it
+returns goes back."""
+
+TICK: Final[JsonObject] = {"e": "tick"}
+TICK_S: Final = 0.25
 
 MAX_LINE_BYTES: Final = 64 << 20
 
@@ -66,14 +70,14 @@ class Channel:
 
     def _serve(self, connection: socket.socket) -> None:
         try:
-            with connection, connection.makefile("rb") as lines:
-                if not self._is_plugin(lines.readline(1024)):
+            with connection:
+                lines = _lines(connection)
+                if not self._is_plugin(next(lines, None) or b""):
                     return
-                while (line := lines.readline(MAX_LINE_BYTES)).endswith(b"\n"):
-                    answer = self._handler(json.loads(line))
-                    if answer is not None:
+                for line in lines:
+                    for answer in self._handler(TICK if line is None else json.loads(line)) or ():
                         connection.sendall(json.dumps(answer).encode("ascii") + b"\n")
-        except OSError:
+        except (OSError, ValueError):  # a connection that is gone, or somebody who is no plugin
             return
         finally:
             with self._lock:
@@ -85,3 +89,22 @@ class Channel:
         except (ValueError, TypeError, KeyError):
             return False
         return isinstance(token, str) and hmac.compare_digest(token.encode(), self.token.encode())
+
+
+def _lines(connection: socket.socket) -> Iterator[bytes | None]:
+    """The lines that come; None for each while in which none came."""
+    rest = bytearray()
+    connection.settimeout(TICK_S)
+    while len(rest) <= MAX_LINE_BYTES:
+        try:
+            piece = connection.recv(1 << 16)
+        except TimeoutError:
+            yield None
+            continue
+        if not piece:
+            return
+        *whole, last = piece.split(b"\n")
+        for line in whole:
+            yield bytes(rest + line)
+            rest.clear()
+        rest += last

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any, Final
 
 from cassette_lab.contracts import AbortController, ModelRequest, ModelStream, StreamChunk
@@ -70,12 +69,11 @@ class _Recorder(FlightRecorder):
 
     def _begin(self, record: FlightRecord) -> FlightRecord:
         self._begun[record.id] = self.event["stream"]
-        return replace(record, started_at_ms=int(_number(self.event.get("at"))))
+        return record._replace(started_at_ms=int(_number(self.event.get("at"))))
 
     def _timed(self, record_id: str, outcome: Outcome) -> Outcome:
         began, *first = self._times.get(self._begun.pop(record_id), [0.0])
-        return replace(
-            outcome,
+        return outcome._replace(
             total_ms=_number(self.event.get("t")) - began,
             first_chunk_ms=first[0] - began if first else None,
         )
@@ -159,8 +157,7 @@ class _Stage:
             tools = self._tools
         elif tools is not None:
             self._tools = tools
-        if "system" in options:
-            options["system"] = _masked(options["system"])
+        system = options.pop("system", None)
         request = ModelRequest(
             messages,
             tools or (),
@@ -169,6 +166,7 @@ class _Stage:
             options,
             event.get("sessionId"),
             self._signal(event.get("signal")),
+            None if system is None else _masked(system),
         )
         if event.get("marked"):
             mark_loop_request(request)

@@ -189,6 +189,7 @@ async function* replayed(channel, stream, signal) {
   })
   aborted.catch(() => {})
   const answer = await Promise.race([channel.answer(stream), aborted])
+  if (answer.delayMs > 0) await Promise.race([new Promise((resolve) => setTimeout(resolve, answer.delayMs)), aborted])
   if (answer.error !== undefined) throw failure(answer.error.message, answer.error.code)
   for (const chunk of answer.chunks) {
     signal?.throwIfAborted()

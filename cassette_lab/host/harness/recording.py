@@ -17,14 +17,13 @@ from cassette_lab.errors import ConfigError
 from cassette_lab.flight.model import Snapshot
 from cassette_lab.flight.reader import save_snapshot
 from cassette_lab.host.harness.flights import flights_of
+from cassette_lab.host.harness.recorded import SESSIONS, TRACE
 from cassette_lab.host.harness.runtime import Harness, HarnessRun, working_folder
 from cassette_lab.host.harness.script import Departure, HarnessScript, load_script
 from cassette_lab.host.harness.trace import TraceWriter, read_trace
 from cassette_lab.jsonio import JsonObject
 
-TRACE: Final = "trace.jsonl"
 FLIGHTS: Final = "run.flight.json"
-SESSIONS: Final = "sessions"
 _HOME: Final = ".home"
 _DEAD_URL: Final = "http://127.0.0.1:9/v1"
 
@@ -77,7 +76,7 @@ async def record_harness(folder: str | Path, **options: Any) -> AsyncIterator[Ha
     folder.mkdir(parents=True, exist_ok=True)
     home = folder / _HOME
     trace = TraceWriter(folder / TRACE)
-    harness = Harness(home, plugin=trace.add, **options)
+    harness = Harness(home, plugin=trace.hear, **options)
     recording = HarnessRecording(folder, harness)
     try:
         yield recording

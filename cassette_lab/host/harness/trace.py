@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from cassette_lab.errors import FormatError, MissingFileError
+from cassette_lab.host.harness.channel import TICK
 from cassette_lab.jsonio import JsonObject, JsonSyntaxError, parse
 
 FIRST_LINE: Final[JsonObject] = {"format": "cassette-lab/harness-trace", "version": 1}
@@ -27,6 +28,11 @@ class TraceWriter:
         self._lock = threading.Lock()
         self._file = path.open("x", encoding="ascii")
         self.add(FIRST_LINE)
+
+    def hear(self, event: JsonObject) -> None:
+        """A channel's handler: everything that is told is kept."""
+        if event != TICK:
+            self.add(event)
 
     def add(self, event: JsonObject) -> None:
         """One more line; nothing once it is closed."""

@@ -15,8 +15,6 @@ import sys
 import time
 from typing import Any, Final
 
-from cassette_lab.cassette.without_pandas import do_without_pandas
-
 READY: Final = "ready"
 DONE: Final = "done"
 FAILED: Final = "failed"
@@ -79,6 +77,5 @@ def _work(task: bytes, connection: socket.socket) -> bytes:
 
 
 if __name__ == "__main__":
-    do_without_pandas()
     main(int(sys.argv[1]))
     os._exit(0)  # at once: the first process waits for this one before it ends

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
+from cassette_lab.cassette.without_pandas import do_without_pandas
 from cassette_lab.errors import CassetteLabError
 from cassette_lab.session.sharing import go_to
 from cassette_lab.tables.finding import Found
@@ -64,6 +65,7 @@ def part_of(found: Sequence[tuple[int, Found]], tell: Tell, *, bodies: bool, col
 
 def part_of_logs(folder: str | None, logs: Sequence[tuple[int, str]], bodies: bool, collect: bool, tell: Tell) -> Part:  # noqa: FBT001
     """The same in a second process, of session logs that are named from ``folder``."""
+    do_without_pandas()
     go_to(folder)
     return part_of([(number, Found(Path(path), _SESSION)) for number, path in logs], tell, bodies=bodies, collect=collect)
 

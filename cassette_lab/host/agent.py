@@ -105,6 +105,9 @@ class Agent:
     ) -> None:
         if not isinstance(model, LlmAdapter):
             raise ConfigError(f"model is an LlmAdapter, which has a method stream, not {type(model).__name__}", field="model")
+        for name, count in (("max_steps", max_steps), ("max_depth", max_depth), ("max_tokens", max_tokens or 0)):
+            if type(count) is not int or count < 0:
+                raise ConfigError(f"{name} is a whole number, 0 or more, not {count!r}", field=name)
         self.context = HOST.child(name="agent", owned=False) if context is None else context.child(name="agent")
         llm = Llm(self.context)
         route = provider or _named(model, "provider") or type(model).__name__
@@ -142,7 +145,8 @@ class Agent:
     def _set_up(self, parts: AgentParts, session: Session, stored: StoredSession | None) -> None:
         self.parts = parts
         self.log = AgentLog(session, stored)
-        self._outputs: dict[int, tuple[Output, list[Any], Toolbox]] = {}
+        self._wanted: tuple[Any, Output] | None = None
+        self._answering: tuple[Output, list[Any], Toolbox] | None = None
         self._running: asyncio.Task[TurnEnd] | None = None
         self._controller: AbortController | None = None
         self.context.effect(self.log.close)
@@ -179,7 +183,7 @@ class Agent:
         ``dispose``, ``CassetteLabError`` (``STEP_LIMIT``, ``NO_OUTPUT``), what a listener of the host raises, and what a
         cassette says of calls that it does not know.
         """
-        wanted = self.parts.output if output is None else Output(output)
+        wanted = self.parts.output if output is None else self._output(output)
         end, usage = await self.turn(prompt, wanted, signal)
         if end.stop_reason == "error" and end.error is not None:
             raise end.error
@@ -207,7 +211,9 @@ class Agent:
             signal=controller.signal,
             found=found,
         )
-        task = asyncio.get_running_loop().create_task(self._run(turn, blocks, controller), name=f"agent {self.session_id}")
+        work = self._run(turn, blocks, controller)
+        # Not create_task: a loop's task factory may run it before the next line.
+        task = asyncio.Task(work, loop=asyncio.get_running_loop(), name=f"agent {self.session_id}")
         self._running, self._controller = task, controller
         unwatch = None if signal is None else signal.on_abort(lambda: controller.abort(signal.reason))
         try:
@@ -309,18 +315,24 @@ class Agent:
             finally:
                 self.context.emit(RUN_END, self, controller.signal)
 
+    def _output(self, given: Any) -> Output:
+        """What one turn asks for; made once where the next one asks for the same."""
+        if self._wanted is None or self._wanted[0] is not given:
+            self._wanted = given, Output(given)
+        return self._wanted[1]
+
     def _tools(self, wanted: Output | None) -> tuple[list[Any] | None, Toolbox]:
-        """The tools of a turn, and where a structured answer will be. The same ones for the same output."""
+        """Where a structured answer will be, and the tools of a turn: the same ones as before, where they can be."""
         if wanted is None:
             return None, self.parts.tools
-        known = self._outputs.get(id(wanted))
-        if known is None:
-            found: list[Any] = []
+        if self._answering is None or self._answering[0] is not wanted:
             if self.parts.tools.get(TOOL_NAME) is not None:
                 raise ConfigError(f"the name {TOOL_NAME} belongs to the structured answer; rename your tool", field="tools")
-            known = self._outputs[id(wanted)] = wanted, found, Toolbox([*self.parts.tools, wanted.tool(found)])
-        known[1].clear()
-        return known[1], known[2]
+            found: list[Any] = []
+            self._answering = wanted, found, Toolbox([*self.parts.tools, wanted.tool(found)])
+        _, found, tools = self._answering
+        found.clear()
+        return found, tools
 
 
 def child_parts(parts: AgentParts, request: Any) -> AgentParts:

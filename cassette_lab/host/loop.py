@@ -106,7 +106,7 @@ class Turn:
                 return TurnEnd("aborted", self._said)
             raise
         self._log.end_turn({"kind": end.stop_reason})
-        await self._log.flush()
+        await self._flush_at_the_end()
         return end
 
     async def _steps(self, prompt: Sequence[JsonObject]) -> TurnEnd:
@@ -260,10 +260,11 @@ class Turn:
     async def _run_tools(self, calls: Sequence[JsonObject]) -> None:
         """Run all calls at once. They are on disk before they begin, for what they do may not be undone."""
         seqs = [self._log.tool_call(call) for call in calls]
-        await self._log.flush()
-        tasks = [asyncio.create_task(self._run_tool(call), name=f"tool {call['name']}") for call in calls]
+        tasks: list[asyncio.Task[tuple[ToolOutput, int]]] = []
         logged = 0
         try:
+            await self._log.flush()
+            tasks += [asyncio.create_task(self._run_tool(call), name=f"tool {call['name']}") for call in calls]
             for task in tasks:
                 await asyncio.wait({task})
                 self._log_result(calls[logged], seqs[logged], task)
@@ -271,9 +272,10 @@ class Turn:
         except BaseException:
             try:
                 await stop_tasks(tasks)
-            finally:
-                for call, seq, task in list(zip(calls, seqs, tasks, strict=True))[logged:]:
-                    self._log_result(call, seq, task, stopped=True)
+            finally:  # every call gets its result, or no model could be asked again
+                for number in range(logged, len(calls)):
+                    stopped = tasks[number] if number < len(tasks) else None
+                    self._log_result(calls[number], seqs[number], stopped, stopped=True)
             raise
 
     async def _run_tool(self, call: JsonObject) -> tuple[ToolOutput, int]:
@@ -282,14 +284,12 @@ class Turn:
         return output, now_ms()
 
     def _log_result(
-        self, call: JsonObject, seq: int, task: asyncio.Task[tuple[ToolOutput, int]], *, stopped: bool = False
+        self, call: JsonObject, seq: int, task: asyncio.Task[tuple[ToolOutput, int]] | None, *, stopped: bool = False
     ) -> None:
         """Log what a task came to. Raises what ends the run, unless that is being stopped already."""
         output, time_ms = ABORTED_OUTPUT, None
-        if task.done() and not task.cancelled() and task.exception() is None:
+        if task is not None and task.done() and not task.cancelled() and (not stopped or task.exception() is None):
             output, time_ms = task.result()
-        elif not stopped:
-            task.result()
         self._log.tool_result(call["id"], seq, output.content, error=output.error, is_error=output.is_error, time_ms=time_ms)
 
     # The end
@@ -302,12 +302,16 @@ class Turn:
             self._log.end_turn({"kind": "aborted", "reason": {"kind": self._who_aborted()}})
         else:
             self._log.end_turn({"kind": "error", "error": failure_json(error)})
+        await self._flush_at_the_end()
+
+    async def _flush_at_the_end(self) -> None:
+        """An abort may come late; its cancellation then changes nothing any more."""
         try:
             await self._log.flush()
         except asyncio.CancelledError:
             if not self._signal.aborted:
                 raise
-            await self._log.flush()  # an abort whose cancellation comes late
+            await self._log.flush()
 
     def _is_abort(self, error: BaseException) -> bool:
         return self._signal.aborted and isinstance(error, (asyncio.CancelledError, AbortError))

@@ -64,7 +64,8 @@ class AgentRun(Run):
         self._child = child
         self._controller = AbortController()
         work = self._work(request, provider)
-        self._task = asyncio.get_running_loop().create_task(work, name=f"subagent {request.label or 'agent'}")
+        # Not create_task: a loop's task factory may run the child before its place in the topology is known.
+        self._task = asyncio.Task(work, loop=asyncio.get_running_loop(), name=f"subagent {request.label or 'agent'}")
         self._disposed = False
         self._task.add_done_callback(self._ended)
         self._unwatch: Callable[[], None] | None = None

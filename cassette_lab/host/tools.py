@@ -123,11 +123,17 @@ class Toolbox:
     def filtered(self, tool_filter: Mapping[str, Any] | None) -> Toolbox:
         """Only those of the filter's ``allow`` (all without one), and none of its ``deny``.
 
-        ``ConfigError`` where a tool is allowed that is not here: nobody can hand on what they do not have.
+        ``ConfigError`` for a filter of another shape, and where a tool is allowed that is not here: nobody can hand on what
+        they do not have.
         """
         if tool_filter is None:
             return self
-        allowed, denied = tool_filter.get("allow"), tool_filter.get("deny") or ()
+        for name, names in tool_filter.items():
+            if name not in ("allow", "deny") or isinstance(names, str) or not all(isinstance(each, str) for each in names):
+                raise ConfigError(
+                    "a tool filter has the members allow and deny, lists of names", field="toolFilter", code="SUBAGENT_REFUSED"
+                )
+        allowed, denied = tool_filter.get("allow"), tool_filter.get("deny", ())
         missing = [name for name in allowed or () if name not in self._tools]
         if missing:
             known = ", ".join(self._tools) or "none"

@@ -25,6 +25,7 @@ from cassette_lab.event_bus import (
     is_loop_request,
 )
 from cassette_lab.host.agent import Agent
+from cassette_lab.host.agent_log import AgentLog
 from cassette_lab.host.ambient import current_parent
 from cassette_lab.host.context import Context
 from cassette_lab.host.llm import answer_with
@@ -323,6 +324,51 @@ def test_tools_clean_up_when_the_run_is_cancelled_and_their_results_say_so(tmp_p
     assert (facts.turns[0].end_kind, facts.turns[0].end_cause) == ("aborted", "user")
 
 
+async def _cancel_before_tools_begin(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Agent:
+    work = agent(Call("add", a=1, b=2), "again", tools=[add], sessions=folder)
+    async with work:
+        flush = AgentLog.flush
+        task = asyncio.create_task(work.run("go"))
+
+        async def interrupted(log: AgentLog) -> None:
+            monkeypatch.setattr(AgentLog, "flush", flush)
+            task.cancel()
+            await flush(log)
+
+        monkeypatch.setattr(AgentLog, "flush", interrupted)
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert (await work.run("go on")).text == "again"
+    return work
+
+
+def test_every_call_has_a_result_also_where_no_tool_has_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    work = play(_cancel_before_tools_begin(tmp_path, monkeypatch))
+    facts = facts_of(tmp_path, work.session_id)
+    assert [(call.is_error, call.error_code) for call in facts.tool_calls] == [(True, "ABORTED")]
+    assert [turn.end_kind for turn in facts.turns] == ["aborted", "completed"]
+
+
+async def _abort_at_the_very_end(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    controller = AbortController()
+    async with agent("done", sessions=folder) as work:
+        flush = AgentLog.flush
+
+        async def interrupted(log: AgentLog) -> None:
+            monkeypatch.setattr(AgentLog, "flush", flush)
+            controller.abort("too late")
+            await flush(log)
+
+        monkeypatch.setattr(AgentLog, "flush", interrupted)
+        return work, await work.run("go", signal=controller.signal)
+
+
+def test_an_abort_after_the_last_word_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    work, result = play(_abort_at_the_very_end(tmp_path, monkeypatch))
+    assert (result.stop_reason, result.text) == ("completed", "done")
+    assert facts_of(tmp_path, work.session_id).turns[0].end_kind == "completed"
+
+
 async def _stubborn_tool(folder: Path) -> tuple[Agent, float]:
     async def stubborn() -> str:
         """Do not stop."""
@@ -507,3 +553,5 @@ def test_what_a_tool_calls_belongs_to_the_agent() -> None:
 def test_an_agent_refuses_what_is_no_model() -> None:
     with pytest.raises(ConfigError, match="LlmAdapter"):
         Agent("gpt")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="max_steps is a whole number, 0 or more, not -1"):
+        Agent(ScriptedModel(), max_steps=-1)

@@ -227,6 +227,9 @@ def test_a_filter_hands_on_some_tools() -> None:
     assert box.filtered(None) is box
     with pytest.raises(ConfigError, match="allows z, which the parent does not have"):
         box.filtered({"allow": ["z"]})
+    for odd in ({"allow": "abc"}, {"only": ["a"]}, {"deny": [1]}):
+        with pytest.raises(ConfigError, match="has the members allow and deny"):
+            box.filtered(odd)
 
 
 def test_unknown_tools_and_failures_have_a_name() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,25 @@ def test_one_bad_session_of_a_store_is_a_problem_and_in_no_table(store: Path, st
     assert "session 'two'" in lab.problems["message"][0].as_py()
     assert sorted(set(lab.events["session_id"].to_pylist())) == ["one", "zwei"]
     assert lab.sql("select count(*) n from events").to_pylist() == [{"n": 4}]
+
+
+def test_a_store_in_the_middle_of_a_transaction_is_refused_not_read_half_old_half_new(tmp_path: Path) -> None:
+    path = make_store(tmp_path / "store.db", 17, [row(seq, "todo/write", {"x": "y" * 500}) for seq in range(400)])
+    writer = sqlite3.connect(path, isolation_level=None)
+    writer.execute("PRAGMA cache_size = 5")  # so that changes reach the file before they are committed
+    writer.execute("BEGIN")
+    writer.execute("UPDATE events SET data = '{}' WHERE seq < 150")
+    killed = tmp_path / "killed"
+    killed.mkdir()
+    for name in ("store.db", "store.db-journal"):
+        shutil.copy(tmp_path / name, killed)
+    with pytest.raises(cl.FormatError, match="a transaction has not ended"):
+        cl.load(killed / "store.db")
+    assert {file.name for file in killed.iterdir()} == {"store.db", "store.db-journal"}
+    sqlite3.connect(killed / "store.db").execute("SELECT count(*) FROM events").fetchone()  # whoever may write undoes it
+    assert cl.load(killed / "store.db").sessions["events"].to_pylist() == [400]
+    writer.execute("ROLLBACK")
+    writer.close()
 
 
 def test_a_session_that_was_damaged_after_it_was_loaded_is_an_error_of_the_events(store: Path) -> None:

@@ -1,11 +1,17 @@
-"""Whether a name leads to a file or folder. A name that no file can have (too long, with a NUL) leads to none."""
+"""Whether a name leads to a file or folder, and opening a file that may be anything.
+
+A name that no file can have (too long, with a NUL) leads to none.
+"""
 
 # ruff: noqa: PTH110, PTH111, PTH112, PTH113 - these never raise; the methods of Path do for names that no file can have
 
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
+
+from cassette_lab.errors import FormatError, MissingFileError
 
 
 def exists(path: str | Path) -> bool:
@@ -26,3 +32,51 @@ def is_folder(path: str | Path) -> bool:
 def from_home(path: str | Path) -> Path:
     """The path with ``~`` as the home folder; one of somebody unknown stays as it is."""
     return Path(os.path.expanduser(path))
+
+
+def open_regular(
+    source: str | Path, path: str | None = None, *, missing: str = "check the name", folder: str = "", other: str = ""
+) -> tuple[int, os.stat_result]:
+    """A descriptor for reading a regular file, and its facts. ``path`` names it in errors.
+
+    Raises ``MissingFileError`` where there is none, and ``FormatError`` for a folder, a device or pipe, and what may not be
+    read; ``missing``, ``folder`` and ``other`` say what to do then.
+    """
+    path = str(source) if path is None else path
+    try:
+        # Not blocking: a named pipe without a writer would hold us for ever.
+        descriptor = os.open(source, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    except FileNotFoundError:
+        raise MissingFileError(f"there is no such file; {missing}", path=path) from None
+    except (OSError, ValueError) as error:
+        raise FormatError(unreadable(error), path=path) from error
+    facts = os.fstat(descriptor)
+    if stat.S_ISREG(facts.st_mode):
+        return descriptor, facts
+    os.close(descriptor)
+    what, hint = ("a folder", folder) if stat.S_ISDIR(facts.st_mode) else ("a device or pipe, not a file", other)
+    raise FormatError(f"this is {what}; {hint}" if hint else f"this is {what}", path=path)
+
+
+def read_regular(source: str | Path) -> bytes:
+    """All bytes of a regular file. Raises as ``open_regular``."""
+    descriptor, _ = open_regular(source)
+    with os.fdopen(descriptor, "rb") as file:
+        try:
+            return file.read()
+        except OSError as error:
+            raise FormatError(unreadable(error), path=source) from error
+
+
+def unreadable(error: OSError | ValueError) -> str:
+    """Why a file could not be opened or read, in a sentence."""
+    if isinstance(error, PermissionError):
+        return "the file may not be read; change its permissions or copy it"
+    if isinstance(error, OSError):
+        return f"the file cannot be read ({os_reason(error)})"
+    return f"this is no file name ({error})"
+
+
+def os_reason(error: Exception) -> str:
+    """What the system says of a failure, without number and path."""
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)

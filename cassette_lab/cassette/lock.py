@@ -23,11 +23,11 @@ from typing import Any, Final, TypeAlias
 
 from cassette_lab.cassette.model import iso_now
 from cassette_lab.cassette.schema import shorten
-from cassette_lab.cassette.source import os_reason
 from cassette_lab.errors import FormatError, LockedError
 from cassette_lab.jsonio import JsonObject, JsonSyntaxError, parse
 from cassette_lab.jsonio.dates import date_parse_ms
 from cassette_lab.jsonio.text import show
+from cassette_lab.looking import os_reason
 
 Owner: TypeAlias = Mapping[str, Any]
 """What a marker says: pid, host and so on; empty where it cannot be read. Anyone may have written it."""

@@ -15,10 +15,11 @@ from cassette_lab.cassette.checks import FileChecks
 from cassette_lab.cassette.lock import WriterLock
 from cassette_lab.cassette.reader import CassetteReader
 from cassette_lab.cassette.schema import RecordError
-from cassette_lab.cassette.source import blocks_of, os_reason
+from cassette_lab.cassette.source import blocks_of
 from cassette_lab.cassette.writer import prepare_target
 from cassette_lab.errors import ExistingFileError, FormatError
 from cassette_lab.jsonio.text import show
+from cassette_lab.looking import os_reason
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import os
-import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NoReturn
 
-from cassette_lab.errors import FormatError, MissingFileError
+from cassette_lab.errors import FormatError
+from cassette_lab.looking import open_regular, unreadable
 
 FIRST_BLOCK_BYTES: Final = 1 << 14
 """Enough for a header, which many readers only want."""
 BLOCK_BYTES: Final = 1 << 20
 LINE_LIMIT_BYTES: Final = 1 << 29
 """No line may be longer: the format's other readers cannot hold such a text either."""
+_HINTS: Final = {
+    "missing": "check the name, or record it first",
+    "folder": "name a cassette file in it",
+    "other": "save the cassette to a file first",
+}
 CHANGED_WHILE_READ: Final = "the file changed while it was read; read it again when whoever writes it has finished"
 
 
@@ -41,7 +46,7 @@ class Source:
             self._data = source
             return
         self.path = str(source if path is None else path)
-        self._descriptor, self._facts = _open_regular(source, self.path)
+        self._descriptor, self._facts = open_regular(source, self.path, **_HINTS)
 
     @property
     def sha256(self) -> str:
@@ -99,7 +104,7 @@ class Source:
             try:
                 block = os.read(self._descriptor, min(left, BLOCK_BYTES if self.size_bytes else FIRST_BLOCK_BYTES))
             except OSError as error:
-                raise FormatError(_unreadable(error), path=self.path) from error
+                raise FormatError(unreadable(error), path=self.path) from error
             if not block:
                 break
             left -= len(block)
@@ -113,7 +118,7 @@ class Source:
 
 def blocks_of(path: Path, size_bytes: int) -> Iterator[bytes]:
     """The first ``size_bytes`` of a file in blocks (fewer where it has become shorter)."""
-    descriptor, _ = _open_regular(path, str(path))
+    descriptor, _ = open_regular(path, **_HINTS)
     try:
         left = size_bytes
         while left and (block := os.read(descriptor, min(left, BLOCK_BYTES))):
@@ -121,33 +126,3 @@ def blocks_of(path: Path, size_bytes: int) -> Iterator[bytes]:
             yield block
     finally:
         os.close(descriptor)
-
-
-def _open_regular(source: str | Path, path: str) -> tuple[int, os.stat_result]:
-    try:
-        # Not blocking: a named pipe without a writer would hold us for ever.
-        descriptor = os.open(source, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
-    except FileNotFoundError:
-        raise MissingFileError("there is no such file; check the name, or record it first", path=path) from None
-    except (OSError, ValueError) as error:
-        raise FormatError(_unreadable(error), path=path) from error
-    facts = os.fstat(descriptor)
-    if stat.S_ISREG(facts.st_mode):
-        return descriptor, facts
-    os.close(descriptor)
-    if stat.S_ISDIR(facts.st_mode):
-        raise FormatError("this is a folder; name a cassette file in it", path=path)
-    raise FormatError("this is a device or pipe, not a file; save the cassette to a file first", path=path)
-
-
-def os_reason(error: Exception) -> str:
-    """What the system says of a failure, without number and path."""
-    return (error.strerror if isinstance(error, OSError) else None) or str(error)
-
-
-def _unreadable(error: OSError | ValueError) -> str:
-    if isinstance(error, PermissionError):
-        return "the file may not be read; change its permissions or copy it"
-    if isinstance(error, OSError):
-        return f"the file cannot be read ({os_reason(error)})"
-    return f"this is no file name ({error})"

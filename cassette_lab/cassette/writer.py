@@ -27,9 +27,10 @@ from cassette_lab.cassette.model import Header, Interaction, ProviderFacts, Requ
 from cassette_lab.cassette.quick_record import is_plainly_valid
 from cassette_lab.cassette.reader import CassetteReader
 from cassette_lab.cassette.schema import RecordError, check_header, check_interaction
-from cassette_lab.cassette.source import LINE_LIMIT_BYTES, os_reason
+from cassette_lab.cassette.source import LINE_LIMIT_BYTES
 from cassette_lab.errors import ClosedError, ConfigError, ExistingFileError, FormatError
 from cassette_lab.jsonio import CanonicalError, JsonObject, canonical, digest_bytes
+from cassette_lab.looking import os_reason
 
 OpenMode: TypeAlias = Literal["create", "truncate", "append"]
 Durability: TypeAlias = Literal["close", "each"]

@@ -6,7 +6,6 @@ Source: session logs, Files and bytes.
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Iterator
 from operator import itemgetter
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Final
 
 from cassette_lab.errors import FormatError
 from cassette_lab.jsonio.text import decode_utf8, is_blank
+from cassette_lab.looking import open_regular, unreadable
 from cassette_lab.session.frames import BLOCK_BYTES, MAGIC, FrameError, decode_frame, is_zstd, walk_frame
 from cassette_lab.session.locking import held_descriptor
 from cassette_lab.session.model import Physical
@@ -52,18 +52,10 @@ class LogFile:
             return
         self.path = str(source) if path is None else path
         borrowed = held_descriptor(source)
-        try:
-            # Not blocking: a named pipe without a writer would hold us for ever.
-            flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-            descriptor = os.open(source, flags) if borrowed is None else borrowed
-        except (OSError, ValueError) as error:
-            raise FormatError(_unreadable(error), path=self.path) from error
-        self._descriptor, self._is_borrowed = descriptor, borrowed is not None
-        facts = os.fstat(descriptor)
-        if not stat.S_ISREG(facts.st_mode):
-            self.close()
-            what = "a folder; name a session log in it" if stat.S_ISDIR(facts.st_mode) else "a device or pipe, not a file"
-            raise FormatError(f"this is {what}", path=self.path)
+        if borrowed is None:
+            self._descriptor, facts = open_regular(source, self.path, folder="name a session log in it")
+        else:
+            self._descriptor, self._is_borrowed, facts = borrowed, True, os.fstat(borrowed)
         self.size = facts.st_size
         self.identity = (facts.st_dev, facts.st_ino)
 
@@ -101,7 +93,7 @@ class LogFile:
                 parts.append(part)
                 count -= len(part)
         except OSError as error:
-            raise FormatError(_unreadable(error), path=self.path) from error
+            raise FormatError(unreadable(error), path=self.path) from error
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
@@ -299,11 +291,3 @@ def _find(file: LogFile, needle: bytes, start: int) -> int | None:
             return None
         at += len(block) - len(needle) + 1
     return None
-
-
-def _unreadable(error: OSError | ValueError) -> str:
-    if isinstance(error, FileNotFoundError):
-        return "there is no such file; check the name"
-    if isinstance(error, PermissionError):
-        return "the file may not be read; change its permissions or copy it"
-    return f"the file cannot be read ({(error.strerror if isinstance(error, OSError) else None) or error})"

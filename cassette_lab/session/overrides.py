@@ -14,6 +14,7 @@ from typing import Any
 from cassette_lab.contracts import CHUNK_TYPES, StreamChunk
 from cassette_lab.errors import FormatError
 from cassette_lab.jsonio import JsonSyntaxError, as_integer, parse
+from cassette_lab.looking import read_regular
 from cassette_lab.session.entries import ChunksEntry, HangEntry, ReplayEntry, ThrowEntry
 
 
@@ -56,9 +57,7 @@ class Override:
 def read_override(path: str | Path) -> Override:
     """The override document in a file. Raises ``FormatError`` (code ``JSON_SYNTAX``, or as ``parse_override``)."""
     try:
-        value = parse(Path(path).read_bytes())
-    except OSError as error:
-        raise FormatError(f"the override document cannot be read ({error.strerror})", path=path) from error
+        value = parse(read_regular(path))
     except JsonSyntaxError as error:
         raise FormatError(f"the override document is no JSON: {error}", code="JSON_SYNTAX", path=path) from None
     return parse_override(value, path=path)

@@ -20,7 +20,7 @@ from cassette_lab.contracts import StreamChunk
 from cassette_lab.errors import ConfigError, FormatError, MissingFileError
 from cassette_lab.jsonio import number_text
 from cassette_lab.jsonio.text import show
-from cassette_lab.looking import exists
+from cassette_lab.looking import exists, read_regular
 from cassette_lab.session.chunks import Chunk, RowError, read_stream
 from cassette_lab.session.collation import collation_key
 from cassette_lab.session.entries import (
@@ -225,10 +225,7 @@ class _Recorded:
         self.data = b""
         is_database = version is None and is_store(self.path)
         if not is_database:
-            try:
-                self.data = self.path.read_bytes()
-            except OSError as error:
-                raise FormatError(f"the log cannot be read ({error.strerror})", path=self.path) from error
+            self.data = read_regular(self.path)
         self.by_reader = version is None and (unfinished != "raise" or is_database or not self._is_fixture())
 
     def _is_fixture(self) -> bool:

@@ -122,6 +122,13 @@ def test_every_session_of_a_file_is_read_by_itself(tmp_path: Path) -> None:
         assert [read().header.id for read in each(log)] == ["sample"]
 
 
+def test_a_missing_log_is_a_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="there is no such file; check the name") as caught:
+        open_session(tmp_path / "none.jsonl")
+    assert isinstance(caught.value, FormatError)
+    assert caught.value.path == str(tmp_path / "none.jsonl")
+
+
 def test_the_bytes_of_a_store_are_refused(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="give its path"):
         open_session(_forms(tmp_path)[2].read_bytes())

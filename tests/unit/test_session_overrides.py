@@ -98,5 +98,5 @@ def test_a_file_that_is_no_json(tmp_path: Path) -> None:
     with pytest.raises(FormatError) as error:
         read_override(write(tmp_path / "o.json", b"\xef\xbb\xbf[]"))
     assert error.value.code == "JSON_SYNTAX"
-    with pytest.raises(FormatError, match="cannot be read"):
+    with pytest.raises(FormatError, match="this is a folder"):
         read_override(tmp_path)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -212,6 +213,13 @@ class TestLoading:
         assert words(load_replay_script(root, tmp_path / "no-override.json")) == []
         with pytest.raises(FormatError, match="no session log in this folder"):
             load_session_scripts(write(tmp_path / "empty" / "x.txt", b"").parent)
+
+    @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes here")
+    def test_a_pipe_that_nobody_writes_holds_nobody_up(self, tmp_path: Path) -> None:
+        os.mkfifo(tmp_path / "pipe")
+        for files in ([tmp_path / "pipe"], [log(tmp_path / "s.jsonl"), [], tmp_path / "pipe"]):
+            with pytest.raises(FormatError, match="this is a device or pipe, not a file"):
+                load_session_scripts(*files)
 
     def test_a_replacement_needs_no_readable_log(self, tmp_path: Path) -> None:
         override = write(tmp_path / "o.json", b'[{"kind":"hang"}]')

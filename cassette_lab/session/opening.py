@@ -99,11 +99,15 @@ def each_facts(
     if is_store(path):
         with SqliteStore(path) as store:
             for number, session_id in enumerate(store.ids, 1):
-                yield lambda session_id=session_id: derive(store.read(session_id), bodies=bodies)  # type: ignore[misc]
+                yield partial(_told, store, session_id, bodies=bodies)
                 if progress is not None:
                     progress(store.size_bytes * number // len(store.ids), store.size_bytes)
     else:
         yield partial(file_facts, path, bodies=bodies, progress=progress)
+
+
+def _told(store: SqliteStore, session_id: str, *, bodies: bool) -> SessionFacts:
+    return derive(store.read(session_id), bodies=bodies)
 
 
 def read_logs(path: str | Path, *, on_error: OnError = "raise") -> Iterator[SessionLog | CassetteLabError]:

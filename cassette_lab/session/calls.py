@@ -77,9 +77,11 @@ class CallsTracker:
 
     def add_chunk(self, row: ChunkRow) -> None:
         """A row of one chunk that is no delta (formats 0 and 1)."""
-        data = row.data
+        data, time = row.data, row.time
         chunk: Any = data.chunk
-        self._add_single((data.turn, data.step), row.time, chunk.chunk)
+        key = (data.turn, data.step)
+        stream = self._stream if self._is_streaming and key == self._key else None
+        self._add_chunk(stream or self._open(key, time), chunk.chunk, known(time))
 
     def cut(self) -> None:
         """Everything so far is inherited, and nothing of it goes on; only the model stays the one that was set."""
@@ -105,10 +107,11 @@ class CallsTracker:
         return self._stream
 
     def _chunk(self, event: Event) -> None:
-        self._add_single(_key(event), event.time, event.data.get("chunk"))
+        chunk = event.data.get("chunk")
+        self._add_chunk(self._open(_key(event), event.time), chunk, time_of(event))
 
-    def _add_single(self, key: _Key, time: Time, chunk: Any) -> None:
-        self._open(key, time).add_chunk(chunk, known(time))
+    def _add_chunk(self, stream: Stream, chunk: Any, time: Time | None) -> None:
+        stream.add_chunk(chunk, time)
         if type(chunk) is dict and chunk.get("type") == "finish":  # its message may follow
             self._is_streaming = False
 

@@ -113,7 +113,7 @@ def pack_stream_item(run: ChunkRun) -> JsonObject:
 
 
 class FoldedRun(msgspec.Struct, gc=False):
-    """Consecutive deltas of one block that were rows of their own, with no more than the derivation needs of a run.
+    """Consecutive deltas of one block in a skimmed log: no more than the derivation needs of a run.
 
     What it shares with ``ChunkRun`` means the same there; ``times`` are those of the members, in epoch ms.
     """

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Final
+from typing import Any, Final
 
 from cassette_lab.jsonio import MAX_SAFE_INTEGER
 from cassette_lab.session.calls import CallsTracker
@@ -66,22 +66,16 @@ class Derivation:
     def add_all(self, rows: Iterable[Row | SkimmedRow]) -> None:
         """The next rows, in order."""
         for row in rows:
-            self.add(row)
+            if type(row) is ChunkRow:
+                self._add_chunk(row)
+            elif isinstance(row, (FoldedRun, ChunkRun)):
+                self._add_run(row)
+            else:
+                self._add_event(row)
 
     def add(self, row: Row | SkimmedRow) -> None:
         """The next row."""
-        if type(row) is ChunkRow:
-            self._add_chunk(row)
-        elif type(row) is Event:
-            self._add_event(row)
-        elif isinstance(row, (ChunkRun, FoldedRun)):
-            if self._boundary is not None and row.next_seq > self._boundary:
-                inherited = self._boundary - row.seq0
-                if inherited > 0:
-                    self._add_run(row.first_members(inherited))
-                self._cut()
-                row = row.from_member(inherited)
-            self._add_run(row)
+        self.add_all((row,))
 
     def facts(self, log: SessionLog) -> SessionFacts:
         """Everything, once all rows were added; of ``log`` only what is not in its rows."""
@@ -125,7 +119,7 @@ class Derivation:
         for kind, handler in handlers:
             self._handlers.setdefault(kind, []).append(handler)
 
-    def _add_event(self, event: Event) -> None:
+    def _add_event(self, event: Any) -> None:
         kind, time = event.type, event.time
         if (self._awaits_marker or self._boundary is not None) and self._ends_prefix(event):
             self._cut()
@@ -148,6 +142,12 @@ class Derivation:
         self._calls.add_chunk(row)
 
     def _add_run(self, run: ChunkRun | FoldedRun) -> None:
+        if self._boundary is not None and run.next_seq > self._boundary:
+            inherited = self._boundary - run.seq0
+            if inherited > 0:
+                self._add_run(run.first_members(inherited))
+            self._cut()
+            run = run.from_member(inherited)
         self._types[CHUNK_TYPE] += run.members
         self._see(*run.extent)
         self._calls.add_run(run)

@@ -8,11 +8,12 @@ Source: session logs, Packed chunk rows.
 from __future__ import annotations
 
 from array import array
+from itertools import accumulate
 from typing import Annotated, ClassVar, Final, TypeAlias
 
 import msgspec
 
-from cassette_lab.session.chunks import KIND_OF_ROW
+from cassette_lab.session.chunks import KIND_OF_ROW, FoldedRun
 from cassette_lab.session.model import ChunkRun, DeltaKind
 
 DELTA_START: Final = b'{"type":"assistant/chunk",'
@@ -131,6 +132,15 @@ def packed_run(line: bytes) -> ChunkRun | None:
         return run_of(_decode_packed(line))
     except NotQuick:
         return None
+
+
+def skimmed_run_of(row: PackedRow) -> FoldedRun | None:
+    """The same as ``run_of``, for a log that is skimmed."""
+    data = row.data
+    times, texts = list(accumulate(data.dt, initial=row.time0)), data.texts
+    if row.seq0 < 0 or len(times) != len(texts) or min(times) < -_MOST or max(times) > _MOST:
+        return None
+    return FoldedRun(row.kind, data.turn, data.step, row.seq0, times, texts)
 
 
 def run_of(row: PackedRow) -> ChunkRun | None:

@@ -16,6 +16,7 @@ import orjson
 
 from cassette_lab.jsonio import JsonObject, JsonSyntaxError, as_integer, parse
 from cassette_lab.session.chunks import (
+    FoldedRun,
     RowError,
     RunFolder,
     as_number,
@@ -27,7 +28,7 @@ from cassette_lab.session.chunks import (
 )
 from cassette_lab.session.kinds import is_known
 from cassette_lab.session.model import CHUNK_TYPE, ChunkRun, Event, Row
-from cassette_lab.session.quick import DELTAS, PACKED_ROWS, DeltaRow, NotQuick, run_of
+from cassette_lab.session.quick import DELTAS, PACKED_ROWS, DeltaRow, NotQuick, run_of, skimmed_run_of
 from cassette_lab.session.skim import ChunkRow, decoder
 
 _MOST_UNKNOWN_TYPES: Final = 100
@@ -61,7 +62,7 @@ class Rows:
         self.unknown: Counter[str] = Counter()
         self.last_marker: int | None = None
         self.unread = 0
-        self._version = version
+        self._version, self._skim = version, skim
         self._decode = decoder(version, skim=skim)
         self._folder = RunFolder(skim=skim)
 
@@ -140,15 +141,16 @@ class Rows:
         """A row of any other kind; False where it must be looked at the exact way."""
         kind = type(row)
         if kind in PACKED_ROWS:
-            run = run_of(row)
+            run = skimmed_run_of(row) if self._skim else run_of(row)
             if run is None or run.seq0 != self.position:
                 return False
             self._add_run(run)
             return True
         if row.seq != self.position or kind is DeltaRow:
             return False
-        self.close()
-        self.rows.append(row if kind is ChunkRow else row.event())
+        if self._folder.key is not None:
+            self.close()
+        self.rows.append(row)
         self.position += 1
         self.stored += 1
         if row.time:
@@ -212,7 +214,7 @@ class Rows:
             self.missing_times += 1
         self._add_run(run)
 
-    def _add_run(self, run: ChunkRun) -> None:
+    def _add_run(self, run: ChunkRun | FoldedRun) -> None:
         self.close()
         self.rows.append(run)
         self.position = run.next_seq

@@ -71,24 +71,20 @@ class ChunkRow(msgspec.Struct, tag=CHUNK_TYPE, forbid_unknown_fields=True, gc=Fa
     data: _ChunkData
 
 
-SkimmedRow: TypeAlias = Event | ChunkRun | FoldedRun | ChunkRow
-"""What the derivation gets of a skimmed log."""
-
-
-class EventRow(msgspec.Struct, gc=False):
-    """An event. What it cites matters only where it replaces something, which is left to the exact way."""
+class EventRow(msgspec.Struct, rename="camel", gc=False):
+    """An event, to be used as an ``Event`` is. What it cites matters only where it replaces something: the exact way."""
 
     type: ClassVar[str]
     seq: Integer
     time: Integer
     data: Any
-    surfaceOp: Literal["append"] | None = None  # noqa: N815 - members are named as in the file
-    sourceEventSeqs: _Array | None = None  # noqa: N815
+    surface_op: Literal["append"] | None = None
+    source_event_seqs: _Array | None = None
     ignorable: bool | None = None
 
-    def event(self) -> Event:
-        """With the members of its data that matter."""
-        return Event(self.type, self.seq, self.time, self.data, False, None, self.surfaceOp)  # noqa: FBT003 - by name is slower
+
+SkimmedRow: TypeAlias = Event | EventRow | ChunkRun | FoldedRun | ChunkRow
+"""What the derivation gets of a skimmed log."""
 
 
 class _Step(TypedDict, total=False):

@@ -71,8 +71,8 @@ class Stream:
 
     def add_chunk(self, chunk: Any, time: Time | None) -> None:
         """A chunk that stands alone."""
-        kind = text(chunk, "type") if type(chunk) is dict else None
-        if kind in _MEMBER:
+        kind = chunk.get("type") if type(chunk) is dict else None
+        if type(kind) is str and kind in _MEMBER:
             part = text(chunk, _MEMBER[kind])
             self._add_deltas(kind, () if part is None else (part,), time, time, members=1)
             return

@@ -123,7 +123,11 @@ def three(order: int) -> Agent:
     return Agent(model, subagents="spawn", context=Context())
 
 
-async def _three(cassette: Any, order: int) -> dict[str, str]:
+FACTORIES = [None, *([asyncio.eager_task_factory] if hasattr(asyncio, "eager_task_factory") else [])]
+
+
+async def _three(cassette: Any, order: int, factory: Any = None) -> dict[str, str]:
+    asyncio.get_running_loop().set_task_factory(factory)
     async with cassette, three(order) as work:
         await work.run("task root")
         calls = {
@@ -140,14 +144,17 @@ async def _three(cassette: Any, order: int) -> dict[str, str]:
         }
 
 
-def test_a_recorded_run_with_nested_and_concurrent_children_replays_in_reversed_order_and_verifies(tmp_path: Path) -> None:
+@pytest.mark.parametrize("factory", FACTORIES)  # with Python 3.12 and later, also tasks that run as soon as they are made
+def test_a_recorded_run_with_nested_and_concurrent_children_replays_in_reversed_order_and_verifies(
+    tmp_path: Path, factory: Any
+) -> None:
     file = tmp_path / "three.cassette.jsonl"
-    live = play(_three(record(file), 1))
+    live = play(_three(record(file), 1, factory))
     cassette = read_cassette(file)  # verified: the hash chain, the schema, the rules between records
     by_label = {each.request.metadata.label: each for each in cassette.interactions if each.request.metadata is not None}
     assert by_label["below"].parent_key == by_label["one"].call_key
     assert [each.outcome.kind for each in cassette.interactions] == ["result"] * 4
-    assert play(_three(replay(file, nested="covered"), -1)) == live
+    assert play(_three(replay(file, nested="covered"), -1, factory)) == live
 
 
 async def _lost(file: Path) -> None:

@@ -25,6 +25,8 @@ def events(
 ) -> pa.Table:
     """One row per stored row of these logs (each a ``source`` and its file), read again.
 
+    A packed row of which only a part is inherited is two, so that members can be counted.
+
     ``loaded`` says how many sessions each source gave when it was loaded: one of a store that was refused then is left out.
     ``expand`` gives one row per event instead, ``bodies`` the data of each as canonical JSON. Raises ``FormatError`` for a
     log that can no longer be read.
@@ -46,7 +48,7 @@ def events(
 def _batch(source: str, log: SessionLog, schema: pa.Schema, *, expand: bool) -> pa.RecordBatch:
     bodies = "data" in schema.names
     columns: dict[str, list[Any]] = {name: [] for name in schema.names[2:]}
-    for seq, kind, time, turn, step, members, data in _rows(log.rows, expand=expand):
+    for seq, kind, time, turn, step, members, data in _rows(log.rows, log.boundary, expand=expand):
         columns["seq"].append(seq)
         columns["type"].append(kind)
         columns["time"].append(known(time))
@@ -63,11 +65,14 @@ def _batch(source: str, log: SessionLog, schema: pa.Schema, *, expand: bool) -> 
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _rows(rows: Iterable[Row], *, expand: bool) -> Iterator[tuple[Any, ...]]:
+def _rows(rows: Iterable[Row], boundary: int, *, expand: bool) -> Iterator[tuple[Any, ...]]:
     """Seq, type, time, turn, step, members and data of each row (data of a packed one as a function that makes it)."""
     for row in rows:
         if isinstance(row, ChunkRun) and row.packed and not expand:
-            yield row.seq0, ROW_OF_KIND[row.kind], row.time0, row.turn, row.step, row.members, _Packed(row)
+            inherited = boundary - row.seq0
+            cut = 0 < inherited < row.members
+            for run in (row.first_members(inherited), row.from_member(inherited)) if cut else (row,):
+                yield run.seq0, ROW_OF_KIND[run.kind], run.time0, run.turn, run.step, run.members, _Packed(run)
             continue
         for event in (row,) if isinstance(row, Event) else row.events():
             data = event.data

@@ -77,8 +77,9 @@ def test_a_prefix_that_ends_inside_a_packed_row_counts_its_members(tmp_path: Pat
     calls = lab.model_calls.select(["inherited", "chunks", "text_chars", "output_tokens"]).to_pylist()
     assert [list(row.values()) for row in calls] == [[True, 1, 3, None], [False, 2, 2, 10]]
     assert of(lab, "sample", "inherited_events", "turns", "model_calls", "tool_calls") == [3, 0, 1, 1]
-    events = lab.build_events(expand=True)
-    assert events["inherited"].to_pylist() == [True] * 3 + [False] * 7
+    assert lab.build_events(expand=True)["inherited"].to_pylist() == [True] * 3 + [False] * 7
+    counted = lab.sql("select inherited, sum(members) n from events group by 1 order by 1 desc")
+    assert counted.to_pylist() == [{"inherited": True, "n": 3}, {"inherited": False, "n": 7}]
 
 
 def test_a_fork_of_everything_has_nothing_of_its_own(tmp_path: Path) -> None:

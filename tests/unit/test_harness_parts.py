@@ -151,6 +151,13 @@ class TestFlights:
         (record,) = flown().records
         assert record.outcome.kind == "running"
 
+    def test_objects_that_a_schema_shares(self) -> None:
+        shared = {"0": {"0": 1}, "1": {"$alias": ["0"]}, "2": [{"$alias": []}]}
+        options = {"messages": [], "tools": [{"name": "f", "description": 0, "parameters": shared}]}
+        newest = flown({**REQUESTED, "step": 2}, {**STREAMED, "stream": 2, "options": options}).records[0]
+        assert newest.request.tools[0].parameter_nodes == 4
+        assert newest.omissions.truncated_tool_schemas == 1
+
     def test_tools_that_are_the_same_are_told_once(self) -> None:
         again = {**STREAMED, "stream": 2, "t": 1.0, "at": 1, "options": {"messages": [], "sameTools": True}}
         newest, first = flown({**REQUESTED, "step": 2}, again).records

@@ -56,7 +56,9 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recorded]:
 
 def runtimes() -> list[str]:
     """Processes of a runtime that are still there."""
-    listed = subprocess.run(["ps", "-eo", "pid,ppid,args"], capture_output=True, text=True, check=True).stdout.splitlines()
+    listed = subprocess.run(
+        ["ps", "-ww", "-eo", "pid,ppid,args"], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
     return [line for line in listed if "harness-sdk-runtime" in line and f" {os.getpid()} " in line]
 
 
@@ -194,7 +196,7 @@ def test_an_interrupt_ends_the_runtime_with_all_that_it_started(tmp_path: Path) 
     mark = f"tail -f /dev/null --pid={os.getpid()}"
 
     def left() -> list[str]:
-        listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+        listed = subprocess.run(["ps", "-ww", "-eo", "args"], capture_output=True, text=True, check=True).stdout
         return [line for line in listed.splitlines() if mark in line and "ps -eo" not in line]
 
     async def run(url: str) -> None:

@@ -6,6 +6,7 @@ The times are the runtime's own.
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -156,7 +157,7 @@ class _Stage:
         if options.pop("sameTools", False):
             tools = self._tools
         elif tools is not None:
-            self._tools = tools
+            self._tools = tools = [{**tool, **_shared(tool)} for tool in tools]
         system = options.pop("system", None)
         request = ModelRequest(
             messages,
@@ -213,6 +214,23 @@ class _NoError(BaseException):
 def _masked(text: Any) -> str:
     """A text of this length: nothing of it is known."""
     return "x" * text if isinstance(text, int) else str(text)
+
+
+def _shared(tool: Mapping[str, Any]) -> JsonObject:
+    """The schema of a tool (if it has one) in which what is told as ``{"$alias": path}`` is the object at that path."""
+    if "parameters" not in tool:
+        return {}
+    holder: JsonObject = {"parameters": tool["parameters"]}
+    root = tool["parameters"]
+    waiting: list[Any] = [holder]
+    while waiting:
+        parent = waiting.pop()
+        for key, child in list(parent.items() if isinstance(parent, dict) else enumerate(parent)):
+            if isinstance(child, dict) and child.keys() == {"$alias"}:
+                parent[key] = functools.reduce(lambda found, step: found[step], child["$alias"], root)
+            elif isinstance(child, (dict, list)):
+                waiting.append(child)
+    return holder
 
 
 def _number(value: Any) -> float:

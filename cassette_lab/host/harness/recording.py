@@ -100,8 +100,11 @@ async def replay_harness(folder: str | Path, *, strict: bool = False, **options:
     folder = Path(folder)
     script = load_script(folder, cwd=working_folder(options.get("cwd")))
     options = {**options, "base_url": _DEAD_URL, "api_key_env": None}
-    async with Harness(plugin=script.hear, replay=True, **options) as harness:
-        replay = HarnessReplay(folder, harness, script)
+    harness = Harness(plugin=script.hear, replay=True, **options)
+    replay = HarnessReplay(folder, harness, script)
+    try:
         yield replay
+    finally:
+        await harness.close()
     if strict:
         replay.assert_as_recorded()

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 from cassette_lab.flight.diff import diff_records
-from cassette_lab.flight.insight import DEFAULTS, FILTERS, FilterName, explain, filtered, stats
+from cassette_lab.flight.insight import DEFAULTS, FILTERS, ExtendedStats, FilterName, explain, filtered, stats
 from cassette_lab.flight.messages import Locale, resolve_locale
 from cassette_lab.flight.model import FlightRecord, Snapshot
 from cassette_lab.flight.recorder import FlightConfig
@@ -111,7 +111,7 @@ def _answer(words: list[str], snapshot: Snapshot, session_id: str, thresholds: F
         case ["stats"]:
             figures = stats(records)
             told = {**figures.to_json(), "successPercent": figures.success_percent}
-            return CommandResult(view="stats", facts=told, extended=figures.extended.to_json())
+            return CommandResult(view="stats", facts=told, extended=_more_figures(figures.extended))
     raise _Refusal("usage")
 
 
@@ -148,7 +148,7 @@ def _limit(word: str) -> int | None:
 
 
 _SPACES: Final = re.compile(f"[{re.escape(JS_WHITESPACE)}]+")
-_DECIMAL: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_DECIMAL: Final = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _PREFIXED: Final = re.compile(r"0(?:[xX][0-9a-fA-F]+|[oO][0-7]+|[bB][01]+)")
 _LONG: Final = 4096
 
@@ -197,6 +197,17 @@ def _extra(record: FlightRecord) -> JsonObject:
     return members | {
         name: counts[name] for name in ("cacheReadTokens", "cacheWriteTokens", "reasoningTokens") if name in counts
     }
+
+
+def _more_figures(extended: ExtendedStats) -> JsonObject:
+    """Of each model only what one line tells; nothing of them where there is but one."""
+    told = ("provider", "model", "retained", "inputTokens", "outputTokens")
+    models = []
+    for model in extended.models if len(extended.models) > 1 else ():
+        members = model.to_json()
+        medians = {"firstChunkMs": model.first_chunk.median, "totalMs": model.total.median}
+        models.append({name: members[name] for name in told} | medians | {"finished": model.outcomes["finished"]})
+    return extended.to_json() | {"models": models}
 
 
 def _row(record: FlightRecord) -> JsonObject:

@@ -35,10 +35,12 @@ ABORT_CAUSES: Final[tuple[AbortCause, ...]] = get_args(AbortCause)
 
 ERROR_CODES: Final = frozenset(
     {
-        "ABORTED", "AUTH", "CONTENT_FILTER", "CONTEXT_OVERFLOW", "EMPTY_RESPONSE", "INVALID_REQUEST", "MALFORMED_RESPONSE",
-        "NETWORK", "NOT_FOUND", "QUOTA", "RATE_LIMIT", "SERVER", "STREAM_CLOSED", "TIMEOUT",
+        "ABORTED", "AUTH", "CONTENT_FILTER", "CONTEXT_WINDOW_EXCEEDED", "EMPTY_RESPONSE", "INVALID_CREDENTIAL",
+        "INVALID_REQUEST", "MALFORMED_RESPONSE", "MISSING_CREDENTIAL", "QUOTA", "RATE_LIMIT", "SERVER", "STREAM_CLOSED",
+        "TIMEOUT", "TRANSPORT",
     }
 )  # fmt: skip
+"""Codes of failures that are kept: those a model's adapter gives, and that of an abort."""
 OTHER_CODE: Final = "OTHER"
 """Stands for a failure code that is not one of ``ERROR_CODES``: whoever made it up, it is not kept."""
 

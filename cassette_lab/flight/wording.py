@@ -174,9 +174,7 @@ def _more_of_stats(words: _Words, extended: JsonObject) -> list[str]:
     lines += [words("more.errorCodes", code=code, count=count) for code, count in extended["errorCodes"].items()]
     causes = extended["aborted"].items()
     lines += [words("more.abortedCount", cause=words.word("aborted", cause), count=count) for cause, count in causes]
-    if len(extended["models"]) > 1:
-        lines += [_model(words, model) for model in extended["models"]]
-    return lines
+    return lines + [_model(words, model) for model in extended["models"]]
 
 
 def _more_of_a_diff(words: _Words, extended: JsonObject) -> list[str]:
@@ -193,13 +191,9 @@ def _more_tokens(words: _Words, extended: JsonObject) -> list[str]:
 
 
 def _model(words: _Words, model: JsonObject) -> str:
-    return words(
-        "more.model",
-        first=duration_text(model["firstChunk"]["median"]),
-        total=duration_text(model["total"]["median"]),
-        finished=model["outcomes"]["finished"],
-        **_of(model, "provider", "model", "retained", "inputTokens", "outputTokens"),
-    )
+    first, total = duration_text(model["firstChunkMs"]), duration_text(model["totalMs"])
+    known = _of(model, "provider", "model", "retained", "finished", "inputTokens", "outputTokens")
+    return words("more.model", first=first, total=total, **known)
 
 
 def _of(facts: JsonObject, *names: str) -> dict[str, Any]:

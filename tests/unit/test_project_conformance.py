@@ -14,6 +14,7 @@ from tests.conformance import run
 from tests.conformance.__main__ import main
 from tests.conformance.case import Case
 from tests.unit.cassette_samples import DATA
+from tests.unit.flight_samples import record
 
 HELP = {"id": "help", "args": ["--help"], "exitCode": 0, "stdout": True, "stderr": False, "stdoutIsJson": False}
 
@@ -124,3 +125,23 @@ def test_replays_of_sessions_have_a_layout_of_their_own(tmp_path: Path, capsys: 
     captured = capsys.readouterr()
     assert captured.out == "replay: 2 passed, 1 failed\n2 passed, 1 failed\n"
     assert "replay wrong: parseSessionLog" in captured.err
+
+
+def test_flight_records_have_a_layout_of_their_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "diff").mkdir()
+    nothing = {"fromId": "r1", "toId": "r2", "changed": False, "changes": []}
+    pair = {"from": record("r1").to_json(), "to": record("r2").to_json(), "tags": []}
+    given = [{"id": "same", **pair, "expected": nothing}, {"id": "wrong", **pair, "expected": {**nothing, "changed": True}}]
+    (tmp_path / "diff" / "vectors.json").write_text(json.dumps({"kind": "diff", "cases": given}))
+    (tmp_path / "state").mkdir()
+    steps = [{"op": "query", "query": {"limit": 0}, "expected": {"threw": "range-error", "revision": 1}}]
+    scenarios: list[dict[str, object]] = [
+        {"id": "refused", "capacity": 0, "steps": [], "expected": {"constructThrew": "range-error"}}
+    ]
+    scenarios.append({"id": "other", "capacity": 1, "steps": steps, "expected": {}})
+    (tmp_path / "state" / "scenarios.json").write_text(json.dumps({"scenarios": scenarios}))
+    assert main(["--golden", str(tmp_path)]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == "diff: 1 passed, 1 failed\nstate: 1 passed, 1 failed\n2 passed, 2 failed\n"
+    assert "diff wrong: diff" in captured.err
+    assert "state other: step 1 (query)" in captured.err

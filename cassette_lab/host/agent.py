@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -27,6 +27,7 @@ from cassette_lab.host.context import HOST, Context
 from cassette_lab.host.llm import Llm
 from cassette_lab.host.local import AgentCall, EventMembers, LocalAgent
 from cassette_lab.host.loop import CLEAN_UP_S, LoopConfig, Turn, TurnEnd
+from cassette_lab.host.parts import AgentParts
 from cassette_lab.host.retrying import RetryPolicy
 from cassette_lab.host.structured import TOOL_NAME, Output
 from cassette_lab.host.tools import AnyTool, Toolbox
@@ -53,18 +54,6 @@ class AgentResult:
     usage: Usage = field(default_factory=Usage)
     turn: int = 0
     session_id: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class AgentParts:
-    """What an agent is made of, and hands on to its children. ``tools`` do not hold the one for structured answers."""
-
-    llm: Llm
-    config: LoopConfig
-    tools: Toolbox
-    output: Output | None
-    max_depth: int
-    store: SessionStore | None
 
 
 class Agent:
@@ -333,35 +322,6 @@ class Agent:
         _, found, tools = self._answering
         found.clear()
         return found, tools
-
-
-def child_parts(parts: AgentParts, request: Any) -> AgentParts:
-    """The parts of a child: its parent's, but for what the request says. Raises ``ConfigError`` (``SUBAGENT_REFUSED``)."""
-    options = dict(request.agent_options or {})
-    config = parts.config
-    provider = options.pop("provider", config.provider)
-    if provider not in parts.llm.providers:
-        known = ", ".join(parts.llm.providers)
-        raise ConfigError(
-            f"no model answers for the provider {provider!r}; there is {known}", field="agentOptions", code="SUBAGENT_REFUSED"
-        )
-    sections = [(name, text) for name, text in config.sections if name != "persona" or request.persona is None]
-    if request.persona is not None:
-        sections.insert(0, ("persona", request.persona))
-    config = replace(
-        config,
-        provider=provider,
-        model=options.pop("model", config.model if provider == config.provider else provider),
-        options={**config.options, **options},
-        sections=sections,
-    )
-    return replace(
-        parts,
-        config=config,
-        tools=parts.tools.filtered(request.tool_filter),
-        output=None if request.output_schema is None else Output(request.output_schema),
-        max_depth=parts.max_depth if request.max_depth is None else request.max_depth,
-    )
 
 
 def _opened(sessions: SessionStore | str | Path | None) -> SessionStore | None:

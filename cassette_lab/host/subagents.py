@@ -15,10 +15,11 @@ from cassette_lab.cassette.runs import Run, aborted_result, new_run_id
 from cassette_lab.contracts import ABSENT, AbortController, SubagentRequest, SubagentResult
 from cassette_lab.errors import AbortError, ConfigError, NoUpstreamError
 from cassette_lab.event_bus import DISPOSED
-from cassette_lab.host.agent import Agent, child_parts
+from cassette_lab.host.agent import Agent
 from cassette_lab.host.answer import text_of
 from cassette_lab.host.local import AgentCall, LocalAgent
 from cassette_lab.host.loop import TurnEnd
+from cassette_lab.host.parts import child_parts
 from cassette_lab.host.tools import FatalToolError, Tool, ToolContext, ToolOutput, failed, text_output, tool
 from cassette_lab.session.persistence import StoredSession
 from cassette_lab.session.session import Session

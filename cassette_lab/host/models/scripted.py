@@ -133,7 +133,7 @@ def say_chunks(say: Say, call_id: str) -> Iterator[StreamChunk]:
         yield {"type": "tool-call-delta", "index": index, **names, "argumentsDelta": call.text}
         yield {"type": "block-end", "index": index, "block": {"type": "tool-call", **names, "arguments": call.text}}
         index += 1
-    words = len(_PIECES.findall(say.reasoning + say.text)) + 5 * len(say.calls)
+    words = len(_PIECES.findall(say.reasoning)) + len(_PIECES.findall(say.text)) + 5 * len(say.calls)
     yield {"type": "usage", "usage": say.usage or {"inputTokens": 10, "outputTokens": words}}
     yield {"type": "finish", "reason": {"kind": say.finish or ("tool-calls" if say.calls else "stop")}}
 

@@ -97,10 +97,7 @@ class Agent:
         for name, count in (("max_steps", max_steps), ("max_depth", max_depth), ("max_tokens", max_tokens or 0)):
             if type(count) is not int or count < 0:
                 raise ConfigError(f"{name} is a whole number, 0 or more, not {count!r}", field=name)
-        self.context = HOST.child(name="agent", owned=False) if context is None else context.child(name="agent")
-        llm = Llm(self.context)
         route = provider or _named(model, "provider") or type(model).__name__
-        llm.register(route, model)
         sections = [("persona", persona), ("instructions", instructions)]
         config = LoopConfig(
             provider=route,
@@ -110,18 +107,15 @@ class Agent:
             max_steps=max_steps,
             retry=retry or RetryPolicy(),
         )
+        toolbox, wanted = Toolbox([*tools, *_delegating(subagents)]), None if output is None else Output(output)
         store = _opened(sessions)
-        parts = AgentParts(
-            llm=llm,
-            config=config,
-            tools=Toolbox([*tools, *_delegating(subagents)]),
-            output=None if output is None else Output(output),
-            max_depth=max_depth,
-            store=store,
-        )
+        session, stored = _session(store, resume, session_id)
+        self.context = HOST.child(name="agent", owned=False) if context is None else context.child(name="agent")
         if store is not None and store is not sessions:
             self.context.effect(store.close)
-        self._set_up(parts, *_session(store, resume, session_id))
+        llm = Llm(self.context)
+        llm.register(route, model)
+        self._set_up(AgentParts(llm, config, toolbox, wanted, max_depth, store), session, stored)
 
     @classmethod
     def of(cls, context: Context, parts: AgentParts, session: Session, stored: StoredSession | None) -> Self:

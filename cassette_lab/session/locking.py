@@ -29,12 +29,13 @@ class SessionLock:
     ``subject`` is the file or store to name in errors. ``passing``: its file is removed when it is given back.
     """
 
+    _descriptor = -1
+
     def __init__(self, path: Path, subject: Path, session_id: str, *, passing: bool = False) -> None:
         self.subject = subject
         self._path = path
         self._passing = passing
         self._pid = os.getpid()
-        self._descriptor = -1
         while self._descriptor < 0:
             try:
                 descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
@@ -71,6 +72,9 @@ class SessionLock:
                     self._path.unlink()
                 _give_back(descriptor)
         os.close(descriptor)
+
+    def __del__(self) -> None:  # an interrupt can come before anybody holds it
+        self.release()
 
 
 class HeldFile:

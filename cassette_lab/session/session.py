@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, Self, TypeAlias, overload
 
-from cassette_lab.errors import FormatError
+from cassette_lab.errors import FormatError, SurfaceError
 from cassette_lab.jsonio import MAX_SAFE_INTEGER, CanonicalError, JsonObject
 from cassette_lab.jsonio.text import show
 from cassette_lab.session.chunks import is_packed_row
@@ -208,7 +208,7 @@ class Session:
         """
         with self._mutex:
             events = self._events[start:]
-            packing = self._packing
+            packing, self._packing = self._packing, None  # an interrupt leaves none
             if packing is None or packing.start != start or packing.packer is not packer:
                 packing = Packing(packer, start, events)
             batch = Batch(events, packing)
@@ -248,13 +248,25 @@ class Session:
         else:  # most events are deltas: a shorter way to the same
             _check_count(event.time, "time")
             event = Event(CHUNK_TYPE, event.seq, event.time, data)
-        row = None if self._packing is None else self._packing.encode(event, delta)
-        if event.type in ELIGIBLE_TYPES or event.surface_op is not None or event.source_event_seqs is not None:
-            self._surface.add(event.to_json(), event.seq, lambda seq: self._events[seq].to_json())
-        self._events.append(event)
-        if self._packing is not None:
-            self._packing.add(event, delta, row)
+        packing = self._packing
+        row = None if packing is None else packing.encode(event, delta)
+        try:
+            if event.type in ELIGIBLE_TYPES or event.surface_op is not None or event.source_event_seqs is not None:
+                self._surface.add(event.to_json(), event.seq, self._earlier)
+            self._events.append(event)
+            if packing is not None:
+                packing.add(event, delta, row)
+        except SurfaceError:
+            raise
+        except BaseException:  # an interrupt: whatever it hit is made anew of the events
+            self._packing, self._surface = None, Surface()
+            for each in self._events:
+                self._surface.add(each.to_json(), each.seq, self._earlier)
+            raise
         return event
+
+    def _earlier(self, seq: int) -> JsonObject:
+        return self._events[seq].to_json()
 
 
 def _checked(event: Event) -> Event:

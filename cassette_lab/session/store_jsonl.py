@@ -170,17 +170,20 @@ class JsonlWriter(StoreWriter):
         self._frames = FrameWriter() if encoding == "zstd" else None
         self._broken: str | None = None
         self._descriptor = -1
+        self._names = self._end = 0
         if lock is not None:
-            self._hold(os.open(path, os.O_RDWR | getattr(os, "O_BINARY", 0)))
+            self._descriptor = os.open(path, os.O_RDWR | getattr(os, "O_BINARY", 0))
+            self._names = os.fstat(self._descriptor).st_nlink  # it loses one when it is removed or replaced
+            self._end = os.lseek(self._descriptor, 0, os.SEEK_END)
         super().__init__(path, header, packer, lock, next_seq)
 
-    def _store(self, rows: list[bytes]) -> None:
+    def _store(self, rows: list[bytes], next_seq: int) -> None:
         batch = self._encoded(join_lines(rows))
         if self._lock is None:
-            self._materialise(batch)
+            self._materialise(batch, next_seq)
         else:
             self._check_file()
-            self._write(batch)
+            self._write(batch, next_seq)
 
     def _release(self) -> None:
         descriptor, self._descriptor = self._descriptor, -1
@@ -206,10 +209,12 @@ class JsonlWriter(StoreWriter):
                 "something else wrote into the log; nothing more is written (close this session and resume it)", path=self.path
             )
 
-    def _write(self, batch: bytes) -> None:
+    def _write(self, batch: bytes, next_seq: int) -> None:
+        end = self._end + len(batch)
         try:
             _write_all(self._descriptor, batch)
             os.fsync(self._descriptor)
+            self._end, self.next_seq = end, next_seq
         except BaseException as error:  # an interrupt, too, must not leave half a batch
             self._take_back()
             if isinstance(error, OSError):
@@ -218,7 +223,6 @@ class JsonlWriter(StoreWriter):
                     f"a batch could not be written ({error.strerror or error}); {ending}", path=self.path
                 ) from error
             raise
-        self._end += len(batch)
 
     def _take_back(self) -> None:
         try:
@@ -231,16 +235,18 @@ class JsonlWriter(StoreWriter):
                 "nothing more is written, resume the session to have its end repaired"
             )
 
-    def _materialise(self, batch: bytes) -> None:
+    def _materialise(self, batch: bytes, next_seq: int) -> None:
         """Header and first batch, in a file that gets its name when all of it is on disk."""
         folder = self.path.parent
         made: list[Path] = []
         lock: SessionLock | None = None
         text = self._encoded(encode_json(self.header.to_json()) + b"\n") + batch
+        end = len(text)
         try:
             made = _make_folders(folder)
             lock = SessionLock(folder / LOCK_NAME, self.path, self.header.id)
-            self._hold(_publish(text, self.path))
+            self._descriptor = _publish(text, self.path)
+            self._lock, self._names, self._end, self.next_seq = lock, 1, end, next_seq
         except BaseException as error:
             if lock is not None:
                 lock.release(remove=not self.path.exists())
@@ -252,13 +258,6 @@ class JsonlWriter(StoreWriter):
             if isinstance(error, OSError) and not isinstance(error, FormatError):
                 raise FormatError(f"the log could not be made ({error.strerror or error})", path=self.path) from error
             raise
-        self._lock = lock
-
-    def _hold(self, descriptor: int) -> None:
-        """Write behind the end of this open file from now on."""
-        self._descriptor = descriptor
-        self._names = os.fstat(descriptor).st_nlink  # it loses one when it is removed or replaced
-        self._end = os.lseek(descriptor, 0, os.SEEK_END)
 
 
 def _publish(text: bytes, path: Path) -> int:
@@ -273,16 +272,20 @@ def _publish(text: bytes, path: Path) -> int:
         _write_all(descriptor, text)
         os.fsync(descriptor)
         os.link(beside, path)
+        _remove(beside)
         sync_folder(path.parent)
     except BaseException:  # an interrupt, too
-        if path.exists() and os.path.samestat(path.stat(), os.fstat(descriptor)):
+        if _is_there(path, os.fstat(descriptor)):
             path.unlink()
         os.close(descriptor)
+        _remove(beside)
         raise
-    finally:
-        with contextlib.suppress(OSError):  # some systems do not remove a name of an open file
-            beside.unlink()
     return descriptor
+
+
+def _remove(path: Path) -> None:
+    with contextlib.suppress(OSError):  # some systems do not remove a name of an open file
+        path.unlink(missing_ok=True)
 
 
 def _make_folders(folder: Path) -> list[Path]:
@@ -317,7 +320,7 @@ def _is_there(path: Path, facts: os.stat_result) -> bool:
 def _clean(path: Path) -> None:
     """Remove what a process that was killed left beside a log, of which the lock is ours."""
     for left in path.parent.glob(f".{path.name}.*.tmp"):
-        left.unlink(missing_ok=True)
+        _remove(left)
 
 
 def _logs(folder: Path) -> list[re.Match[str]]:

@@ -12,7 +12,7 @@ import os
 import sqlite3
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -101,7 +101,7 @@ class SqliteSessionStore(WritableStore):
         ):
             if value is not None and not _is_storable(value):
                 raise FormatError("SQLite holds whole Unicode text without NUL only", path=self.path, field=field)
-        if self._revision(header.id) is not None:
+        if self.revision(header.id) is not None:
             raise self._taken(header.id, self.path)
         return self._writer(header)
 
@@ -142,34 +142,31 @@ class SqliteSessionStore(WritableStore):
         name = hashlib.sha256(session_id.encode("utf-16-be", "surrogatepass")).hexdigest()
         return SessionLock(folder / f"{name}.lock", self.path, session_id, passing=True)
 
-    @contextlib.contextmanager
-    def transaction(self) -> Iterator[sqlite3.Connection]:
-        """A write transaction: everything in it is on disk afterwards, or nothing. Raises ``FormatError``."""
+    def write(self, work: Callable[[sqlite3.Connection], object]) -> None:
+        """Do ``work`` in a transaction: everything in it is on disk afterwards, or nothing. Raises ``FormatError``."""
         with self._mutex:
             connection = self._usable()
             try:
                 connection.execute("BEGIN IMMEDIATE")
-                try:
-                    self._check_there()
-                    yield connection
-                    connection.execute("COMMIT")
-                except BaseException:
-                    if connection.in_transaction:
-                        connection.execute("ROLLBACK")
-                    raise
-            except sqlite3.Error as error:
-                raise FormatError(
-                    f"a batch could not be written ({error}); the store is as before, and it can be tried again", path=self.path
-                ) from error
+                self._check_there()
+                work(connection)
+                connection.execute("COMMIT")
+            except BaseException as error:  # an interrupt, too
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                if isinstance(error, sqlite3.Error):
+                    sentence = f"a batch could not be written ({error}); the store is as before, and it can be tried again"
+                    raise FormatError(sentence, path=self.path) from error
+                raise
 
     def _lock(self, session_id: str) -> SessionLock:
-        if self._revision(session_id) is None:
+        if self.revision(session_id) is None:
             raise self._missing(session_id)
         return self.lock(session_id)
 
     def _take_up(self, session_id: str, lock: SessionLock) -> tuple[SessionLog, SqliteWriter]:
         """A database has no torn end: a row that does not follow is damage."""
-        state = self._revision(session_id)
+        state = self.revision(session_id)
         log = self.load(session_id)
         check_resumable(log, session_id, self.path)
         return log, self._writer(log.header, lock, state, log.event_count)
@@ -185,7 +182,7 @@ class SqliteSessionStore(WritableStore):
         self._writers.add(writer)
         return writer
 
-    def _revision(self, session_id: str) -> tuple[str, int] | None:
+    def revision(self, session_id: str) -> tuple[str, int] | None:
         """A session's incarnation and revision; None where there is no such session."""
         if not _is_storable(session_id):
             return None
@@ -257,37 +254,37 @@ class SqliteWriter(StoreWriter):
         self._state = state
         super().__init__(store.path, header, _PACKER, lock, next_seq)
 
-    def _store(self, rows: list[tuple[Any, ...]]) -> None:
+    def _store(self, rows: list[tuple[Any, ...]], next_seq: int) -> None:
         lock = self._lock or self._database.lock(self.header.id)
+        state = (str(uuid.uuid4()), 1) if self._state is None else (self._state[0], self._state[1] + 1)
         try:
-            self._state = self._insert(rows)
-        except BaseException:
-            if self._lock is None:
-                lock.release()
+            self._database.write(lambda connection: self._insert(connection, rows, state))
+        except BaseException as error:
+            # An interrupt can come when the batch is stored already.
+            if isinstance(error, Exception) or self._database.revision(self.header.id) != state:
+                if self._lock is None:
+                    lock.release()
+                raise
+            self._lock, self._state, self.next_seq = lock, state, next_seq
             raise
-        self._lock = lock
+        self._lock, self._state, self.next_seq = lock, state, next_seq
 
-    def _insert(self, rows: list[tuple[Any, ...]]) -> tuple[str, int]:
-        """Store the rows and count the change; returns the session's new incarnation and revision."""
+    def _insert(self, connection: sqlite3.Connection, rows: list[tuple[Any, ...]], state: tuple[str, int]) -> None:
+        """Store the rows; ``state`` is the session's incarnation and revision then."""
         session_id = self.header.id
-        with self._database.transaction() as connection:
-            state = revision_of(connection, session_id)
-            if state != self._state:
-                if self._state is None:
-                    raise stored_meanwhile(session_id, self.path)
-                raise FormatError(
-                    f"something else wrote into session {shown(session_id)}, or removed it; nothing more is written "
-                    "(close this session and resume it)",
-                    path=self.path,
-                )
-            if state is None:
-                state = (str(uuid.uuid4()), 1)
-                connection.execute(_INSERT_SESSION, (*_header_values(self.header), *state))
-            else:
-                state = (state[0], state[1] + 1)
-                connection.execute("UPDATE sessions SET revision = ? WHERE id = ?", (state[1], session_id))
-            connection.executemany(_INSERT_EVENT, [(session_id, *row) for row in rows])
-        return state
+        if revision_of(connection, session_id) != self._state:
+            if self._state is None:
+                raise stored_meanwhile(session_id, self.path)
+            raise FormatError(
+                f"something else wrote into session {shown(session_id)}, or removed it; nothing more is written "
+                "(close this session and resume it)",
+                path=self.path,
+            )
+        if self._state is None:
+            connection.execute(_INSERT_SESSION, (*_header_values(self.header), *state))
+        else:
+            connection.execute("UPDATE sessions SET revision = ? WHERE id = ?", (state[1], session_id))
+        connection.executemany(_INSERT_EVENT, [(session_id, *row) for row in rows])
 
 
 _INSERT_SESSION: Final = (

@@ -44,8 +44,7 @@ class StoreWriter(ABC):
             self._check_usable()
             _check_batch(self.header, events, self.next_seq)
             if events:
-                self._store(self.packer.rows(events))
-                self.next_seq += len(events)
+                self._store(self.packer.rows(events), self.next_seq + len(events))
 
     def close(self) -> None:
         """See ``SessionWriter``."""
@@ -58,8 +57,8 @@ class StoreWriter(ABC):
             self.close()
 
     @abstractmethod
-    def _store(self, rows: list[Any]) -> None:
-        """Write a batch that follows, as ``packer`` made it; all of it, or nothing."""
+    def _store(self, rows: list[Any], next_seq: int) -> None:
+        """Write a batch that follows, as ``packer`` made it, and set ``next_seq``: both or neither, also in an interrupt."""
 
     def _release(self) -> None:
         if self._lock is not None:

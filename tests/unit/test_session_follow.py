@@ -189,8 +189,9 @@ class TestStores:
                 log_turn(session)
             follower = follow(path, "root")
             follower.read()
-            with store.transaction() as connection:
-                connection.execute("DELETE FROM events WHERE seq >= 5 OR seq = 3")  # 3 to 6 are one packed row
+            store.write(
+                lambda connection: connection.execute("DELETE FROM events WHERE seq >= 5 OR seq = 3")
+            )  # 3 to 6 are one packed row
             update = follower.read()
             assert (update.from_seq, told(update), update.rewound, update.event_count) == (3, [], True, 3)
             with StoredSession.resume(store, "root") as keeper:
@@ -207,8 +208,7 @@ class TestStores:
             store.create(session.header).append(session.events)
             follower = follow(path)
             follower.read()
-            with store.transaction() as connection:
-                connection.execute("DELETE FROM sessions")
+            store.write(lambda connection: connection.execute("DELETE FROM sessions"))
             with pytest.raises(FormatError, match="no session"):
                 follower.read()
             with pytest.raises(FormatError, match="the last reading"):
@@ -228,12 +228,10 @@ class TestStores:
             follower = follow(path)
             follower.read()
             writer.append(session.events[10:])
-            with store.transaction() as connection:
-                connection.execute("UPDATE events SET data = '[' WHERE seq = 18")
+            store.write(lambda connection: connection.execute("UPDATE events SET data = '[' WHERE seq = 18"))
             with pytest.raises(FormatError, match="seq 18"):
                 follower.read()
-            with store.transaction() as connection:
-                connection.execute("UPDATE events SET data = '{}' WHERE seq = 18")
+            store.write(lambda connection: connection.execute("UPDATE events SET data = '{}' WHERE seq = 18"))
             update = follower.read()
             assert (update.from_seq, told(update), update.rewound) == (10, list(range(10, 20)), False)
 

@@ -85,10 +85,15 @@ class TestLayout:
         assert rows(tmp_path / "ours.db", query) == rows(golden, query)
 
     def test_batches_are_synced_in_a_write_ahead_log(self, tmp_path: Path) -> None:
-        with SqliteSessionStore(tmp_path / "s.db") as store, store.transaction() as connection:
-            assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
-            assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
-            assert connection.execute("PRAGMA foreign_keys").fetchone() == (1,)
+        found: dict[str, Any] = {}
+
+        def look(connection: sqlite3.Connection) -> None:
+            for name in ("journal_mode", "synchronous", "foreign_keys"):
+                found[name] = connection.execute(f"PRAGMA {name}").fetchone()[0]
+
+        with SqliteSessionStore(tmp_path / "s.db") as store:
+            store.write(look)
+        assert found == {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1}
 
     def test_only_the_owner_reads_a_new_database(self, tmp_path: Path) -> None:
         SqliteSessionStore(tmp_path / "new" / "s.db").close()
@@ -202,8 +207,7 @@ class TestChanges:
             keeper = StoredSession.create(store, session)
             log_turn(session, 1)
             keeper.flush()
-            with store.transaction() as connection:
-                connection.execute("UPDATE sessions SET revision = revision + 1")
+            store.write(lambda connection: connection.execute("UPDATE sessions SET revision = revision + 1"))
             log_turn(session, 2)
             with pytest.raises(FormatError, match="something else wrote into session 'root'"):
                 keeper.flush()
@@ -216,23 +220,19 @@ class TestChanges:
             writer = store.create(session.header)
             log_turn(session)
             writer.append(session.events[:4])
-            with store.transaction() as connection:
-                connection.execute(
-                    "CREATE TEMP TRIGGER stop BEFORE INSERT ON events WHEN NEW.seq = 8 BEGIN SELECT RAISE(FAIL, 'full'); END"
-                )
+            trigger = "CREATE TEMP TRIGGER stop BEFORE INSERT ON events WHEN NEW.seq = 8 BEGIN SELECT RAISE(FAIL, 'full'); END"
+            store.write(lambda connection: connection.execute(trigger))
             with pytest.raises(FormatError, match=r"could not be written \(full\); the store is as before"):
                 writer.append(session.events[4:])
             assert store.load("root").event_count == 4
-            with store.transaction() as connection:
-                connection.execute("DROP TRIGGER stop")
+            store.write(lambda connection: connection.execute("DROP TRIGGER stop"))
             writer.append(session.events[4:])
             assert list(store.load("root").events()) == list(session.events)
 
     def test_a_damaged_log_is_not_gone_on_with(self, tmp_path: Path) -> None:
         stored(tmp_path / "s.db", *[("turn/start", {"turn": 1})] * 3)
         with SqliteSessionStore(tmp_path / "s.db") as store:
-            with store.transaction() as connection:
-                connection.execute("DELETE FROM events WHERE seq = 1")
+            store.write(lambda connection: connection.execute("DELETE FROM events WHERE seq = 1"))
             with pytest.raises(FormatError, match="seq 1 is missing"):
                 store.resume("root")
 

@@ -244,6 +244,7 @@ class TestInterrupts:
         packer = Packer(encode)
         session.pack(packer, 0)
         for interrupt in ("while the next event is logged", "while the batch is made"):
+            start = len(session.events)
             for text in ("a", "b", "c"):
                 session.append("assistant/chunk", delta(text))
             interrupts = [interrupt]
@@ -252,9 +253,10 @@ class TestInterrupts:
                     session.append("todo/write", {})
             else:
                 with pytest.raises(KeyboardInterrupt):
-                    session.batch(packer, 0)
-            rows = session.batch(packer, 0).rows
-            assert [each for row in rows for each in ([row] if isinstance(row, Event) else row.events())] == session.events[:]
+                    session.batch(packer, start)
+            rows = session.batch(packer, start).rows
+            events = [each for row in rows for each in ([row] if isinstance(row, Event) else row.events())]
+            assert events == session.events[start:]
 
     @pytest.mark.parametrize("step", ["append", "_link"])
     def test_while_a_message_is_put_on_the_surface(self, monkeypatch: pytest.MonkeyPatch, step: str) -> None:

@@ -7,14 +7,14 @@ deltas are folded into runs, so that a log needs no object for every delta. Sour
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from operator import sub
 from typing import Any, Final, NamedTuple, TypeAlias, TypeGuard
 
 import msgspec
 
 from cassette_lab.jsonio import MAX_SAFE_INTEGER, JsonObject, as_integer
-from cassette_lab.session.model import CHUNK_TYPE, ChunkRun, DeltaKind, Event
+from cassette_lab.session.model import ChunkRun, DeltaKind
 
 KIND_OF_ROW: Final[dict[str, DeltaKind]] = {
     "text-chunks": "text-delta",
@@ -193,7 +193,7 @@ class RunFolder:
         if self._skim:
             kind, turn, step, *_ = key
             return FoldedRun(kind, turn, step, self._seq0, self.times, self.texts)
-        return _folded(key, self._seq0, self.times, self.texts)
+        return folded_run(key, self._seq0, self.times, self.texts)
 
 
 _MOST_MEMBERS: Final = 1 << 16
@@ -232,33 +232,8 @@ def delta_key(data: Any) -> tuple[tuple[Any, ...], str] | None:
     return None
 
 
-def fold_events(events: Sequence[Event]) -> Iterator[Event | ChunkRun]:
-    """Events in rows: deltas that are alike and follow each other as runs of any length, everything else as it is."""
-    key: tuple[Any, ...] | None = None
-    seq0 = 0
-    times: list[int] = []
-    texts: list[str] = []
-    for event in events:
-        kind, seq, time, data, ignorable, sources, operation = event
-        found = None
-        if kind == CHUNK_TYPE and type(time) is int and not ignorable and sources is None and operation is None:
-            found = delta_key(data)
-            if found is not None and found[0] == key:
-                times.append(time)
-                texts.append(found[1])
-                continue
-        if key is not None:
-            yield _folded(key, seq0, times, texts)
-            key = None
-        if found is None:
-            yield event
-        else:
-            key, seq0, times, texts = found[0], seq, [int(time)], [found[1]]
-    if key is not None:
-        yield _folded(key, seq0, times, texts)
-
-
-def _folded(key: tuple[Any, ...], seq0: int, times: list[int], texts: list[str]) -> ChunkRun:
+def folded_run(key: tuple[Any, ...], seq0: int, times: list[int], texts: list[str]) -> ChunkRun:
+    """The run of deltas that have this key (``delta_key``) and follow each other from ``seq0`` on."""
     kind, turn, step, index, call_id, name = key
     gaps = array("q", map(sub, times[1:], times))
     return ChunkRun(kind, turn, step, index, seq0, times[0], gaps, texts, call_id, name, packed=False)

@@ -7,16 +7,14 @@ while events are logged, so that storing a batch has little left to do. Source: 
 from __future__ import annotations
 
 import json
-from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from operator import sub
 from typing import Any, Final, TypeAlias
 
 import orjson
 
 from cassette_lab.errors import FormatError
 from cassette_lab.jsonio import JsonObject
-from cassette_lab.session.chunks import delta_key, pack_row
+from cassette_lab.session.chunks import delta_key, folded_run, pack_row
 from cassette_lab.session.lines import LINE_LIMIT_BYTES
 from cassette_lab.session.model import CHUNK_TYPE, ChunkRun, Event, Row
 
@@ -86,10 +84,7 @@ class Packing:
     def close(self) -> list[Any]:
         """The rows so far; the next event begins another one."""
         if self._key is not None:
-            kind, turn, step, index, call_id, name = self._key
-            times = self._times
-            gaps = array("q", map(sub, times[1:], times))
-            run = ChunkRun(kind, turn, step, index, self._seq0, times[0], gaps, self._texts, call_id, name)
+            run = folded_run(self._key, self._seq0, self._times, self._texts)
             self._key = None
             self._rows += self._encoded(run)
         return self._rows

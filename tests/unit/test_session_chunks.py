@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from cassette_lab.session.chunks import (
     Chunk,
     RowError,
-    fold_events,
     pack_row,
     pack_stream_item,
     read_stream,
@@ -19,6 +18,7 @@ from cassette_lab.session.chunks import (
     unpack_row,
 )
 from cassette_lab.session.model import ChunkRun, Event, expand_seqs
+from cassette_lab.session.packing import Packer
 
 TEXT_ROW = {
     "type": "text-chunks",
@@ -140,6 +140,7 @@ def test_a_stream_of_another_shape_is_refused(stream: Any) -> None:
         list(read_stream(stream))
 
 
+FOLDED = Packer(lambda row: (row, 0))
 keys = st.tuples(
     st.sampled_from(["text-delta", "reasoning-delta", "tool-call-delta"]),
     st.integers(1, 2),
@@ -150,20 +151,20 @@ keys = st.tuples(
 
 
 @settings(max_examples=80)
-@given(st.lists(st.tuples(keys, st.text(max_size=3), st.integers(-5, 50)), max_size=12))
-def test_folded_deltas_expand_to_the_events_they_were(parts: list[tuple[Any, str, int]]) -> None:
-    events = []
-    for seq, ((kind, step, index, call_id, name), text, gap) in enumerate(parts):
+@given(st.lists(st.tuples(keys, st.lists(st.tuples(st.text(max_size=3), st.integers(-5, 50)), max_size=5)), max_size=5))
+def test_folded_deltas_expand_to_the_events_they_were(parts: list[tuple[Any, list[tuple[str, int]]]]) -> None:
+    events: list[Event] = []
+    members = [(key, text, gap) for key, run in parts for text, gap in run]
+    for seq, ((kind, step, index, call_id, name), text, gap) in enumerate(members):
         chunk: dict[str, Any] = {"type": kind, "index": index}
         if kind == "tool-call-delta":
             chunk |= {"id": call_id} | ({} if name is None else {"name": name}) | {"argumentsDelta": text}
         else:
             chunk["text"] = text
         events.append(Event("assistant/chunk", seq, 1000 + gap, {"turn": 1, "step": step, "chunk": chunk}))
-    rows = list(fold_events(events))
+    rows = FOLDED.rows(events)
     assert [event for row in rows for event in (row.events() if isinstance(row, ChunkRun) else [row])] == events
-    for row in rows:
-        assert isinstance(row, ChunkRun)
+    for row in filter(lambda row: isinstance(row, ChunkRun), rows):
         again = unpack_row(pack_row(row), 0)
         assert list(again.events()) == list(row.events())
         for count in range(row.members):
@@ -173,13 +174,13 @@ def test_folded_deltas_expand_to_the_events_they_were(parts: list[tuple[Any, str
 def test_a_chunk_that_says_more_than_a_run_can_hold_stays_alone() -> None:
     plain = {"turn": 1, "step": 1, "chunk": {"type": "text-delta", "index": 0, "text": "a"}}
     events = [
-        Event("assistant/chunk", 0, 1, plain),
-        Event("assistant/chunk", 1, 1, plain, ignorable=True),
-        Event("assistant/chunk", 2, 1, {**plain, "more": 1}),
-        Event("assistant/chunk", 3, 1.5, plain),
-        Event("assistant/chunk", 4, 1, {**plain, "turn": 1.5}),
+        *(Event("assistant/chunk", seq, 1, plain) for seq in range(3)),
+        Event("assistant/chunk", 3, 1, plain, ignorable=True),
+        Event("assistant/chunk", 4, 1, {**plain, "more": 1}),
+        Event("assistant/chunk", 5, 1.5, plain),
+        Event("assistant/chunk", 6, 1, {**plain, "turn": 1.5}),
     ]
-    assert [isinstance(row, ChunkRun) for row in fold_events(events)] == [True, False, False, False, False]
+    assert [isinstance(row, ChunkRun) for row in FOLDED.rows(events)] == [True, False, False, False, False]
 
 
 def test_cited_ranges_are_inclusive_and_bounded_by_the_event_that_cites() -> None:

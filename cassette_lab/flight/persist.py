@@ -16,9 +16,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from cassette_lab.errors import ConfigError, FormatError, LockedError
+from cassette_lab.errors import CassetteLabError, ConfigError, FormatError, LockedError
 from cassette_lab.flight.model import FlightRecord, Outcome, RecordExtra
 from cassette_lab.jsonio import JsonObject
+from cassette_lab.jsonio.text import show
 
 FORMAT: Final = "cassette_lab.flights"
 VERSION: Final = 1
@@ -44,10 +45,10 @@ class FlightWriter:
         if max_bytes < 1 or keep < 0:
             raise ConfigError("max_bytes is a number of bytes from 1 on, keep a number of files from 0 on", path=path)
         self.path = Path(path)
-        self.failure: OSError | None = None
+        self.failure: OSError | CassetteLabError | None = None
         self._max_bytes, self._keep, self._fsync = max_bytes, keep, fsync
         self._lines: list[JsonObject | FlightRecord] = []
-        self._due = False
+        self._due_on: asyncio.AbstractEventLoop | None = None
         self._file: int | None = None
         try:
             self._open()
@@ -75,7 +76,7 @@ class FlightWriter:
 
     def flush(self) -> None:
         """Write what is to be written, now."""
-        self._due = False
+        self._due_on = None
         lines, self._lines = self._lines, []
         if self._file is None:
             return
@@ -89,9 +90,9 @@ class FlightWriter:
                     self._rotate()
                 batch += data
             self._write(batch)
-        except OSError as error:
+        except (OSError, CassetteLabError) as error:
             self.failure = error
-            _log.warning("the flight log %s is not written any more: %s", self.path, error.strerror or error)
+            _log.warning("the flight log %s is not written any more: %s", show(str(self.path)), error)
             self._close()
 
     def close(self) -> None:
@@ -103,15 +104,14 @@ class FlightWriter:
         if self._file is None:
             return
         self._lines.append(line)
-        if self._due:
-            return
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
             self.flush()
             return
-        self._due = True
-        loop.call_soon(self.flush)
+        if self._due_on is not loop:
+            self._due_on = loop
+            loop.call_soon(self.flush)
 
     def _open(self) -> None:
         file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o600)

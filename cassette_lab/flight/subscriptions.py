@@ -57,13 +57,14 @@ class Subscriptions:
 class _Subscription:
     """One listener: idle, to be called (``queued``), or at it (``running``), perhaps with news since (``changed``)."""
 
-    __slots__ = ("_changed", "_later", "_owner", "_queued", "_running", "listener")
+    __slots__ = ("_changed", "_later", "_owner", "_queued", "_running", "_task", "listener")
 
     def __init__(self, owner: Subscriptions, listener: Listener, later: Later) -> None:
         self.listener: Listener | None = listener
         self._owner = owner
         self._later = later
         self._queued = self._running = self._changed = False
+        self._task: asyncio.Future[Any] | None = None  # nobody else holds it
 
     def mark(self) -> None:
         if self._running:
@@ -84,13 +85,18 @@ class _Subscription:
         try:
             result = listener({"revision": self._owner.revision()})
             if inspect.isawaitable(result):
-                asyncio.ensure_future(_awaited(result)).add_done_callback(self._ended)
+                self._task = asyncio.ensure_future(_awaited(result))
+                self._task.add_done_callback(self._ended)
                 return
         except Exception:  # noqa: BLE001 - whatever it is, the one who made the change has no part in it
             self._owner.failed()
+        except BaseException:
+            self._idle()
+            raise
         self._idle()
 
     def _ended(self, task: asyncio.Future[Any]) -> None:
+        self._task = None
         if not task.cancelled() and task.exception() is not None:
             self._owner.failed()
         self._idle()

@@ -71,7 +71,7 @@ class Watch:
         try:
             kind = chunk["type"]
             if kind == "usage":
-                self._usage = _usage(chunk["usage"]) or self._usage
+                self._usage = _usage(chunk.get("usage"))
             elif kind == "finish":
                 self._finished(chunk["reason"])
         except Exception:  # noqa: BLE001 - a chunk that is not what it would have to be is passed on all the same
@@ -163,9 +163,17 @@ class ObservedStream:
     def __aiter__(self) -> AsyncIterator[StreamChunk]:
         return self
 
-    async def __anext__(self) -> StreamChunk:
+    def __anext__(self) -> Awaitable[StreamChunk]:
         try:
-            chunk = await (self._next or self._begin())()
+            waiting = (self._next or self._begin())()
+        except BaseException as error:
+            self._watch.threw(error)
+            raise
+        return self._passed(waiting)
+
+    async def _passed(self, waiting: Awaitable[StreamChunk]) -> StreamChunk:
+        try:
+            chunk = await waiting
         except StopAsyncIteration:
             self._watch.ended()
             raise
@@ -182,15 +190,15 @@ class ObservedStream:
             return chunk
         return chunk
 
-    async def aclose(self) -> None:
+    def aclose(self) -> Awaitable[None]:
         """Close the stream."""
         self._watch.returned()
-        await self._stream.aclose()
+        return self._stream.aclose()
 
-    async def athrow(self, error: BaseException, /, *more: Any) -> StreamChunk:
+    def athrow(self, error: BaseException, /, *more: Any) -> Awaitable[StreamChunk]:
         """Throw into the stream."""
         self._watch.thrown_into(error)
-        return await self._stream.athrow(error, *more)
+        return self._stream.athrow(error, *more)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
@@ -251,11 +259,12 @@ _ERROR_CLASSES: Final[dict[type, ErrorKind]] = {
 }
 
 
-def _usage(usage: Mapping[str, Any]) -> Usage | None:
-    """The known counts, of those that are counts."""
+def _usage(usage: Any) -> Usage | None:
+    """The known counts, of those that are counts; None for what is no usage."""
+    if not isinstance(usage, Mapping):
+        return None
     found = {attribute: usage.get(name) for name, attribute in USAGE_NAMES.items()}
-    counts = {name: count for name, count in found.items() if _is_count(count)}
-    return Usage(**counts) if counts else None
+    return Usage(**{name: count for name, count in found.items() if _is_count(count)})
 
 
 def _is_count(value: Any) -> bool:

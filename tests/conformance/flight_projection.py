@@ -32,7 +32,9 @@ def model_request(
     options: Mapping[str, Any], *, session_id: str | None = None, signal: AbortSignal | None = None
 ) -> ModelRequest:
     """The request that a call's options ask for; what is undefined is not there."""
-    given = {name: value for name, value in options.items() if not _is_undefined(value)}
+    given = _defined({name: value for name, value in options.items() if name != "tools"})
+    if not _is_undefined(options.get("tools")):
+        given["tools"] = options.get("tools")
     return ModelRequest(
         given["messages"],
         [_tool(tool) for tool in given.get("tools") or ()],
@@ -79,6 +81,15 @@ def _check(vector: dict[str, Any]) -> str | None:
     assert_equal(found, {name: value for name, value in expected.items() if name in found}, "projection")
     assert expected.keys() <= found.keys(), f"nothing was found for {expected.keys() - found.keys()}"
     return None
+
+
+def _defined(value: Any) -> Any:
+    """``value`` without the members that are undefined; such elements are None."""
+    if isinstance(value, dict):
+        return {name: _defined(each) for name, each in value.items() if not _is_undefined(each)}
+    if isinstance(value, list):
+        return [None if _is_undefined(each) else _defined(each) for each in value]
+    return value
 
 
 def _is_undefined(value: Any) -> bool:

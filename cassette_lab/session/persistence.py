@@ -146,6 +146,7 @@ class StoredSession:
             self.flush()
         finally:
             self._writer.close()
+            self.session.pack(None)
 
     def __enter__(self) -> Self:
         return self

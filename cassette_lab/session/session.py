@@ -193,13 +193,13 @@ class Session:
             time = self._clock() if time_ms is None else time_ms
             return self._add(Event(kind, len(self._events), time, data, ignorable, sources, surface_op))
 
-    def pack(self, packer: Packer, start: int) -> None:
+    def pack(self, packer: Packer | None, start: int = 0) -> None:
         """Make rows of what is logged from seq ``start`` on, at once; then a ``batch`` has little left to do.
 
-        An event that is too large for a store is then refused when it is logged.
+        An event that is too large for a store is then refused when it is logged. Without a packer no more rows are made.
         """
         with self._mutex:
-            self._packing = Packing(packer, start, self._events[start:])
+            self._packing = None if packer is None else Packing(packer, start, self._events[start:])
 
     def batch(self, packer: Packer, start: int) -> Batch:
         """The events from seq ``start`` on, to be stored. The next batch is expected to begin at this one's end.

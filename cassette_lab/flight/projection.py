@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from itertools import islice
 from math import isfinite
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
@@ -231,12 +232,13 @@ def _exact_nodes(schema: Any) -> tuple[int, bool]:
 
 
 def _children(value: Any) -> list[Any] | None:
-    """The children of an object or array (of any make); None for anything else."""
+    """The children of an object or array (of any make), as far as they can count; None for anything else."""
     if isinstance(value, Mapping):
-        return list(value.values())
+        return list(islice(value.values(), SCHEMA_NODES + 1))
     if isinstance(value, (str, bytes, bytearray)) or not isinstance(value, (Sequence, AbstractSet)):
         return None
-    return list(value) or (None if isinstance(value, tuple) else [])  # all empty tuples are one object
+    children = list(islice(value, SCHEMA_NODES + 1))
+    return children or (None if isinstance(value, tuple) else [])  # all empty tuples are one object
 
 
 def _messages(messages: Sequence[Mapping[str, Any]]) -> tuple[MessageCounts, Omissions | None]:

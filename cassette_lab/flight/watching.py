@@ -163,17 +163,9 @@ class ObservedStream:
     def __aiter__(self) -> AsyncIterator[StreamChunk]:
         return self
 
-    def __anext__(self) -> Awaitable[StreamChunk]:
+    async def __anext__(self) -> StreamChunk:
         try:
-            waiting = (self._next or self._begin())()
-        except BaseException as error:
-            self._watch.threw(error)
-            raise
-        return self._passed(waiting)
-
-    async def _passed(self, waiting: Awaitable[StreamChunk]) -> StreamChunk:
-        try:
-            chunk = await waiting
+            chunk = await (self._next or self._begin())()
         except StopAsyncIteration:
             self._watch.ended()
             raise

@@ -313,6 +313,18 @@ class TestPassive:
         record = only(observed(play))
         assert (record.outcome.error, record.extra.aborted) == ("abort-error", "user")
 
+    def test_a_reading_that_is_cancelled_before_it_begins(self) -> None:
+        async def play(host: Host, _: FlightRecorder) -> None:
+            await host.attempt()
+            stream = host.stream(lambda _: answer([DELTA, STOP]))
+            task = asyncio.ensure_future(stream.__anext__())
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert await read(stream) == [DELTA, STOP]
+
+        assert only(observed(play)).outcome.kind == "finished"
+
     def test_a_cancel_between_making_and_reading_loses_no_record(self) -> None:
         async def play(host: Host, _: FlightRecorder) -> None:
             await host.attempt()

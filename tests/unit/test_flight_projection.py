@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import itertools
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,7 +14,7 @@ from hypothesis import strategies as st
 from cassette_lab.contracts import FrozenTools, ModelRequest
 from cassette_lab.event_bus import Assembly
 from cassette_lab.flight.model import NOTHING_OMITTED
-from cassette_lab.flight.projection import SCHEMA_NODES, Projector, schema_nodes
+from cassette_lab.flight.projection import SCHEMA_NODES, Projector, _exact_messages, _messages, schema_nodes
 from tests.unit.flight_samples import message
 
 
@@ -113,6 +115,13 @@ class TestSchemaNodes:
     def test_tuples_and_other_mappings(self) -> None:
         assert schema_nodes((1, {"a": ()}, ())) == (5, True)
 
+    def test_a_sequence_without_an_end(self) -> None:
+        class Endless(list[int]):
+            def __iter__(self) -> Iterator[int]:
+                return itertools.count()
+
+        assert schema_nodes({"enum": Endless()}) == (SCHEMA_NODES, False)
+
     @settings(max_examples=60, deadline=None)
     @given(
         st.recursive(
@@ -136,6 +145,14 @@ class TestMessages:
         assert dict(counts.by_role) == {"__proto__": 1, "\ud800": 1}
         assert dict(counts.by_source) == {"constructor": 1, "\u202eevil": 1}
         assert dict(counts.by_block_type) == {"toString": 1, "\x00": 1}
+
+    @settings(max_examples=40, deadline=None)
+    @given(st.lists(st.tuples(*[st.text("ab\U0001f600", max_size=2) | st.sampled_from(["user", "plugin", "x" * 300])] * 3)))
+    def test_the_quick_way_and_the_letter_agree(self, names: list[tuple[str, str, str]]) -> None:
+        messages = [message(*each) for each in names]
+        quick, omitted = _messages(messages)
+        exact, omissions = _exact_messages(messages)
+        assert (quick, omitted or NOTHING_OMITTED) == (exact, omissions)
 
     def test_halves_of_one_character_are_that_character(self) -> None:
         assert dict(project([message("\ud83d\ude00"), message("\U0001f600")])[0].messages.by_role) == {"\U0001f600": 2}

@@ -7,8 +7,10 @@ place. Source: session logs, Event types; Tool result message; Calls, and where 
 from __future__ import annotations
 
 import asyncio
+import math
+import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from cassette_lab.contracts import ABSENT, StreamChunk
@@ -17,6 +19,7 @@ from cassette_lab.session.model import CHUNK_TYPE, Event
 from cassette_lab.session.persistence import StoredSession
 from cassette_lab.session.session import Session
 
+_QUICK_S: Final = 0.004
 CONTEXT_SOURCE: Final = {"kind": "plugin", "plugin": "cassette_lab", "form": "snapshot"}
 
 
@@ -35,6 +38,7 @@ class AgentLog:
         self._is_continued = bool(turns)  # by this session itself, or by a fork of it
         self._header: Any = ABSENT
         self._context: str | None = None
+        self._flush_s = math.inf  # as long as the last one took
 
     # Turns and steps
 
@@ -140,9 +144,16 @@ class AgentLog:
     # On disk
 
     async def flush(self) -> None:
-        """Return when all that was logged is on disk; the event loop goes on meanwhile. Raises what the store raises."""
-        if self._stored is not None:
-            await asyncio.to_thread(self._stored.flush)
+        """Return when all that was logged is on disk. Raises what the store raises.
+
+        The event loop goes on meanwhile, unless the disk is so quick that a thread would take longer than it.
+        """
+        if self._stored is None:
+            return
+        if self._flush_s < _QUICK_S:
+            self._flush_s = _seconds(self._stored.flush)
+        else:
+            self._flush_s = await asyncio.to_thread(_seconds, self._stored.flush)
 
     def close(self) -> None:
         """Write what is left, and let others continue the session."""
@@ -161,3 +172,9 @@ class AgentLog:
 
     def _message(self, kind: str, data: JsonObject, sources: list[int] | None = None, time_ms: int | None = None) -> None:
         self.session.append(kind, data, surface_op="append", source_event_seqs=sources, time_ms=time_ms)
+
+
+def _seconds(work: Callable[[], None]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start

@@ -92,8 +92,7 @@ class Agent:
         session_id: str | None = None,
         context: Context | None = None,
     ) -> None:
-        if not isinstance(model, LlmAdapter):
-            raise ConfigError(f"model is an LlmAdapter, which has a method stream, not {type(model).__name__}", field="model")
+        _check_model(model)
         for name, count in (("max_steps", max_steps), ("max_depth", max_depth), ("max_tokens", max_tokens or 0)):
             if type(count) is not int or count < 0:
                 raise ConfigError(f"{name} is a whole number, 0 or more, not {count!r}", field=name)
@@ -350,3 +349,9 @@ def _named(model: LlmAdapter, name: str) -> str | None:
 
 def _cancel(task: asyncio.Task[Any]) -> None:
     task.cancel("the run was aborted")
+
+
+def _check_model(model: object) -> None:
+    if isinstance(model, type) or not isinstance(model, LlmAdapter):
+        kind = "a class" if isinstance(model, type) else type(model).__name__
+        raise ConfigError(f"model is an LlmAdapter (ScriptedModel(…), OpenAIChat(…), …), not {kind}", field="model")

@@ -108,7 +108,7 @@ def subagent_tool(provider: Provider | str) -> Tool:
         raise ConfigError(f'subagents are "spawn" or "fork", not {provider!r}', field="subagents")
 
     async def delegate(description: str, prompt: str, context: ToolContext) -> ToolOutput:
-        """.
+        """Ask for a child and tell how it ended.
 
         Args:
             description: A few words that name the task.

@@ -553,5 +553,7 @@ def test_what_a_tool_calls_belongs_to_the_agent() -> None:
 def test_an_agent_refuses_what_is_no_model() -> None:
     with pytest.raises(ConfigError, match="LlmAdapter"):
         Agent("gpt")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="not a class"):
+        Agent(ScriptedModel)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="max_steps is a whole number, 0 or more, not -1"):
         Agent(ScriptedModel(), max_steps=-1)

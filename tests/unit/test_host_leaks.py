@@ -74,7 +74,7 @@ def test_a_hundred_hosts_leave_nothing_behind(tmp_path: Path) -> None:
     before = threading.active_count()
     shared = {name: HOST.listeners(name) for name in (ASSEMBLE, REQUEST, STREAM, RUN_END)}
     kept = play(_cycles(tmp_path), seconds=60)
-    assert threading.active_count() == before
+    assert threading.active_count() <= before
     gc.collect()
     assert [reference for reference in kept if reference() is not None] == []
     assert {name: HOST.listeners(name) for name in shared} == shared
@@ -104,4 +104,4 @@ async def _threads_end(folder: Path) -> None:
 def test_threads_end_with_the_event_loop(tmp_path: Path) -> None:
     before = threading.active_count()
     play(_threads_end(tmp_path))
-    assert threading.active_count() == before
+    assert threading.active_count() <= before

@@ -54,7 +54,7 @@ class Reply:
 
 Script: TypeAlias = "Sequence[Say | Reply] | Mapping[str, Sequence[Say | Reply]] | Callable[[MockRequest], Say | Reply]"
 """Answers in the order of the requests; or for each phrase, where a conversation is known by the phrase that the latest user
-message with any phrase has; or a function."""
+message with any phrase has, the longest of them; or a function."""
 
 
 class MockModel:
@@ -125,7 +125,8 @@ class MockModel:
         answers: Sequence[Say | Reply] = ()
         phrase = ""
         if isinstance(self._script, Mapping):
-            phrases = [word for text in reversed(request.user_texts) for word in self._script if word in text]
+            known = sorted(self._script, key=len, reverse=True)
+            phrases = [word for text in reversed(request.user_texts) for word in known if word in text]
             if not phrases:
                 return _refusal("no phrase of the script is in this conversation")
             phrase = phrases[0]

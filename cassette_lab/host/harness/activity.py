@@ -7,7 +7,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 QUIET_S: Final = 0.25
-"""A child that ends wakes its parent a moment later: a tree is settled when it has been idle for so long."""
+"""A tree is settled when it has been idle for so long."""
+UNFINISHED_QUIET_S: Final = 5.0
+"""The same while the end of a child that is idle has not been told: it wakes its parent, and is told after that."""
 
 
 class Watch:
@@ -27,9 +29,9 @@ class Watch:
             change = self._activity.change
             if self._activity.failure is not None:
                 raise self._activity.failure
-            is_idle = self.message_id in self.received and self._activity.is_idle(self.session_id)
+            quiet_s = self._activity.quiet_s(self.session_id) if self.message_id in self.received else None
             try:
-                await asyncio.wait_for(asyncio.shield(change), QUIET_S if is_idle else None)
+                await asyncio.wait_for(asyncio.shield(change), quiet_s)
             except TimeoutError:
                 return
 
@@ -54,6 +56,7 @@ class Activity:
     def __init__(self) -> None:
         self.failure: BaseException | None = None
         self._busy: set[str] = set()
+        self._unfinished: set[str] = set()
         self._parents: dict[str, str] = {}
         self._watches: dict[str, Watch] = {}
         self._change: asyncio.Future[None] | None = None
@@ -71,9 +74,12 @@ class Activity:
         watch = self._watches[session_id] = Watch(self, session_id)
         return watch
 
-    def is_idle(self, session_id: str) -> bool:
-        """Whether a session and its descendants are."""
-        return session_id not in self._busy and not any(child in self._busy for child in self.descendants(session_id))
+    def quiet_s(self, session_id: str) -> float | None:
+        """How long nothing more must be heard until a session and its descendants are done; None while one is at work."""
+        tree = {session_id, *self.descendants(session_id)}
+        if tree & self._busy:
+            return None
+        return UNFINISHED_QUIET_S if tree & self._unfinished else QUIET_S
 
     def descendants(self, session_id: str) -> Iterator[str]:
         """The sessions below this one, in the order in which they began."""
@@ -91,11 +97,15 @@ class Activity:
                 self._busy.discard(session_id)
             else:
                 self._busy.add(session_id)
+                self._unfinished |= {session_id} & self._parents.keys()
+        elif method == "subagent.finished":
+            self._unfinished.discard(str(payload.get("childSessionId")))
         elif method == "subagent.started":
             child, parent = payload.get("childSessionId"), payload.get("parentSessionId")
             if isinstance(child, str) and isinstance(parent, str):
                 self._parents[child] = parent
                 self._busy.add(child)
+                self._unfinished.add(child)
         elif method == "session.event" and session_id in self._watches and isinstance(payload.get("event"), Mapping):
             self._watches[session_id].hear(payload["event"])
         self._wake()

@@ -276,6 +276,7 @@ function digestsOf(options, places) {
     messages: (options.messages ?? []).map((message) => [
       String(message.role),
       digest([message.content, message.toolCallId, message.isError]),
+      ...(typeof message.toolCallId === 'string' ? [message.toolCallId.slice(0, 256)] : []),
     ]),
   }
 }
@@ -285,4 +286,5 @@ function masked(text, places) {
   return text
     .replace(/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/gu, '<id>')
     .replace(/\b([a-z]+)-[0-9a-f]{16}\b/gu, '$1-<id>')
+    .replace(/<tmp>[^\s"'\\)\]]*/gu, '<tmp>')
 }

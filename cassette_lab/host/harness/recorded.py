@@ -12,6 +12,7 @@ from cassette_lab.contracts import StreamChunk
 from cassette_lab.errors import ConfigError, FormatError
 from cassette_lab.host.harness.trace import read_trace
 from cassette_lab.jsonio import JsonObject
+from cassette_lab.jsonio.text import show
 from cassette_lab.session.chunks import Chunk, RowError, read_stream
 from cassette_lab.session.finding import find_logs
 from cassette_lab.session.model import SessionLog
@@ -124,7 +125,8 @@ def difference(recorded: Mapping[str, Any], live: Mapping[str, Any]) -> str | No
     for number, (old, new) in enumerate(zip(before, now, strict=False), 1):
         if old != new:
             role = new[0] if new[0] == old[0] else f"{new[0]} instead of {old[0]}"
-            return f"message {number} ({role}) is not the recorded one"
+            call_id = f" result of {show(str(new[2]))}" if new[2:] and new[0] == old[0] else ""
+            return f"message {number} ({role}{call_id}) is not the recorded one"
     if len(before) != len(now):
         return f"the request has {len(now)} messages instead of {len(before)}"
     if recorded.get("tools") != live.get("tools"):

@@ -83,6 +83,7 @@ class Harness:
         self._plugin = plugin
         self._replay = replay
         self._home: Path | None = self._given_home
+        self._scratch: Path | None = None
         self._client: Any = None
         self._process: Any = None
         self._channel: Channel | None = None
@@ -158,16 +159,18 @@ class Harness:
         home = self._home or Path(tempfile.mkdtemp(prefix="cassette-lab-harness-"))
         home.mkdir(parents=True, exist_ok=True)
         self._home = home
+        self._scratch = Path(tempfile.mkdtemp(prefix="cassette-lab-tmp-")).resolve()
         cwd = working_folder(options.cwd)
         if not cwd.is_dir():
             raise ConfigError(f"the working directory of the harness is no folder: {show(str(cwd))}")
         patches = [Path(patch).resolve() for patch in options.patches]
         if self._plugin is not None:
             self._channel = Channel(self._plugin)
-            places = [[str(cwd), "<cwd>"], [str(home), "<home>"]]
+            places = [[str(cwd), "<cwd>"], [str(home), "<home>"], [str(self._scratch), "<tmp>"]]
             config = {"port": self._channel.port, "token": self._channel.token, "replay": self._replay, "places": places}
             patches.append(write_patch(home / "cassette-lab.patch.yml", config))
-        environment = {**options.environment, "DSH_HOME": str(home)}
+        scratch = dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(self._scratch))  # what else it writes goes with it
+        environment = {**scratch, **options.environment, "DSH_HOME": str(home)}
         if options.base_url is not None:
             environment["DEEPSEEK_BASE_URL"] = options.base_url
         arguments = launch_arguments(options.api_key_env, options.profile, patches)
@@ -236,8 +239,9 @@ class Harness:
             self._closed = True
             self._activity.end(ClosedError("the harness was closed while it worked"))
             await _to_thread(lambda: self._end(patience_s=patience_s))
-            if self._given_home is None and self._home is not None:
-                await _to_thread(lambda home: shutil.rmtree(home, ignore_errors=True), self._home)
+            for folder in (self._scratch, self._home if self._given_home is None else None):
+                if folder is not None:
+                    await _to_thread(_remove, folder)
 
     def _told(self, error: BaseException) -> str:
         """What the SDK says, which may end with the runtime's own words, so that the key is taken out."""
@@ -255,6 +259,10 @@ _LONGEST_TOLD: Final = 1500
 def working_folder(cwd: str | Path | None) -> Path:
     """Where the tools of a harness work: ``cwd``, else where this process is."""
     return Path(cwd or Path.cwd()).resolve()
+
+
+def _remove(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 async def _to_thread(work: Any, *arguments: Any) -> Any:

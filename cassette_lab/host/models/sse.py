@@ -39,10 +39,10 @@ class EventParser:
     def feed(self, piece: bytes) -> list[ServerEvent]:
         """The events that this piece completes. Raises ``EventTooLargeError``; the parser is of no use after that."""
         events: list[ServerEvent] = []
-        if self._after_cr and piece:
-            self._after_cr = False
-            if piece[:1] == b"\n":  # the second half of a line end
-                piece = piece[1:]
+        if not piece:
+            return events
+        if self._after_cr and piece[:1] == b"\n":  # the second half of a line end
+            piece = piece[1:]
         start = 0
         for end in _LINE_END.finditer(piece):
             self._extend(piece[start : end.start()])

@@ -50,6 +50,17 @@ _HEADER_COLUMNS: Final = {
 }
 
 
+_STRAYS: Final = """
+WITH RECURSIVE named(id) AS (
+  SELECT min(session_id) FROM events
+  UNION ALL
+  SELECT (SELECT min(session_id) FROM events WHERE session_id > named.id) FROM named WHERE named.id IS NOT NULL
+)
+SELECT id FROM named WHERE typeof(id) = 'text' AND NOT EXISTS (SELECT 1 FROM sessions WHERE sessions.id = named.id)
+"""
+"""Sessions that only events name. One look at the index for each session, where ``DISTINCT`` would go through all rows."""
+
+
 class NoStoreError(FormatError):
     """A database that holds something else."""
 
@@ -79,6 +90,7 @@ class SqliteStore:
             self.schema = self._check()
             self._one("BEGIN")
             self.ids = [self._text(row[0]) for row in self._rows("SELECT id FROM sessions ORDER BY created_at, id")]
+            self.ids += [self._text(row[0]) for row in self._rows(_STRAYS)]  # so that what was lost is told
         except BaseException:
             self._connection.close()
             raise
@@ -97,6 +109,8 @@ class SqliteStore:
         """The header of one session. Raises ``FormatError``."""
         row = self._one(f"SELECT {', '.join(_HEADER_COLUMNS)} FROM sessions WHERE id = ?", session_id)  # noqa: S608 - names of ours
         if row is None:
+            if session_id in self.ids:
+                self._refuse(f"{_named(session_id)} has events and no header in this store; restore the store from a copy")
             self._refuse(f"there is no {_named(session_id)} in this store")
         members: JsonObject = {"type": "session"}
         for name, value in zip(_HEADER_COLUMNS.values(), row, strict=True):

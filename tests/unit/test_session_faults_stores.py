@@ -40,6 +40,7 @@ def damage(store: Path, statement: str) -> None:
         "UPDATE events SET type = NULL WHERE session_id = 'two' AND seq = 0",
         "UPDATE events SET ignorable = 0 WHERE session_id = 'two' AND seq = 0",
         "UPDATE sessions SET version = 9 WHERE id = 'two'",
+        "DELETE FROM sessions WHERE id = 'two'",
         "UPDATE sessions SET parent_session = 5 WHERE id = 'two'",
     ],
 )

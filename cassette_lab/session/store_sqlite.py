@@ -153,7 +153,8 @@ class SqliteSessionStore(WritableStore):
                 connection.execute("COMMIT")
             except BaseException as error:  # an interrupt, too
                 if connection.in_transaction:
-                    connection.execute("ROLLBACK")
+                    with contextlib.suppress(sqlite3.Error):
+                        connection.execute("ROLLBACK")
                 if isinstance(error, sqlite3.Error):
                     sentence = f"a batch could not be written ({error}); the store is as before, and it can be tried again"
                     raise FormatError(sentence, path=self.path) from error

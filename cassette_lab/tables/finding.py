@@ -132,8 +132,8 @@ def _folder(folder: Path, *, empty_is_problem: bool = True) -> list[Found]:
         found += _in_folder(where, [entry.name for entry in entries if _is_file(entry)])
     if not found and empty_is_problem:
         message = (
-            "there is no cassette or session log in this folder or below it; a cassette is named *.cassette.jsonl, a log "
-            "session.jsonl, session.v4.jsonl.zstd or alike"
+            "there is no cassette or session log in this folder or below it, and no flight record; a cassette is named "
+            "*.cassette.jsonl, a log session.jsonl, session.v4.jsonl.zstd or alike, flight records *.flight.json"
         )
         return [Found(folder, problem=FormatError(message, path=folder))]
     return sorted(found, key=lambda each: each.path.parts)
@@ -163,11 +163,12 @@ def _files_of(folder: Path) -> list[str]:
 
 
 def _in_folder(folder: Path, names: list[str]) -> list[Found]:
-    """The artefacts among the files of a folder: cassettes by their looks, session logs as folders of sessions have them."""
-    cassette, session = KINDS["cassette"], KINDS["session"]
-    cassettes = [path for path in map(folder.joinpath, names) if cassette.found_in_folder(path)]
-    logs = logs_among(folder, set(names).difference(path.name for path in cassettes))
-    return [Found(path, cassette) for path in cassettes] + [
+    """The artefacts among the files of a folder: session logs as folders of sessions have them, all else by its looks."""
+    session = KINDS["session"]
+    others = [kind for kind in KINDS.values() if kind is not session]
+    told = [Found(path, kind) for path in map(folder.joinpath, names) for kind in others if kind.found_in_folder(path)]
+    logs = logs_among(folder, set(names).difference(each.path.name for each in told))
+    return told + [
         Found(each.path, problem=each.problem) if each.problem is not None else Found(each.path, session) for each in logs
     ]
 

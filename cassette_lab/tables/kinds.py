@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 import pyarrow as pa
 
-from cassette_lab.tables import cassettes, sessions
+from cassette_lab.tables import cassettes, flights, sessions
 
 Rows: TypeAlias = Iterator[tuple[str, pa.RecordBatch]]
 """Record batches, each with the name of its table; without the ``source`` column."""
@@ -31,6 +31,7 @@ class Kind:
 
 KINDS: Final = {
     "cassette": Kind(cassettes.found_in_folder, cassettes.build),
+    "flight": Kind(flights.found_in_folder, flights.build),
     "session": Kind(sessions.found_in_folder, sessions.build),
 }
 

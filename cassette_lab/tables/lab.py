@@ -16,6 +16,8 @@ import pyarrow.compute as pc
 from cassette_lab.errors import ConfigError
 from cassette_lab.jsonio.text import show
 from cassette_lab.tables.events import events
+from cassette_lab.tables.flight_display import HEAD as FLIGHT_HEAD
+from cassette_lab.tables.flight_display import flight_lines, flight_rows, flights_line
 from cassette_lab.tables.session_display import HEAD, SHOWN_SESSIONS, session_lines, session_rows, sessions_line
 from cassette_lab.tables.sql import SqlResult, query
 from cassette_lab.tables.tree import tree
@@ -97,6 +99,22 @@ class Lab:
         return SqlResult(tree(self.sessions))
 
     @property
+    def flights(self) -> pa.Table:
+        """One row per model request that a flight recorder saw; ``model_calls`` has the same session, turn, step and attempt.
+
+        >>> lab.sql('''
+        ...     select f.model, f.first_chunk_ms, m.finish_kind, m.output_tokens
+        ...     from flights f join model_calls m using (session_id, turn, step, attempt) where not m.inherited
+        ... ''')  # doctest: +SKIP
+        """
+        return self.tables["flights"]
+
+    @property
+    def flight_health(self) -> pa.Table:
+        """One row per snapshot or log of a flight recorder: what it saw, and what it could not see."""
+        return self.tables["flight_health"]
+
+    @property
     def problems(self) -> pa.Table:
         """One row per file that was not loaded (``load(..., on_error="collect")``)."""
         return self.tables["problems"]
@@ -127,6 +145,8 @@ class Lab:
         lines += [f"  {' · '.join(row)}" for row in self._cassette_rows()]
         if len(self.sessions):
             lines += [f"  {line}" for line in (sessions_line(self.sessions), *session_lines(self.sessions))]
+        if len(self.flight_health):
+            lines += [f"  {line}" for line in (flights_line(self.flights, self.flight_health), *flight_lines(self.flights))]
         lines += [f"  ✕ {place}: {message}" for place, message in self._problem_rows()]
         return "\n".join([*lines, *(f"  {note}" for note in self._notes()), *(f"  {step}" for step in self._next())])
 
@@ -137,14 +157,22 @@ class Lab:
         if len(self.sessions):
             parts.append(f"<div>{escape(sessions_line(self.sessions))}</div>")
             parts.append(_html_table([*HEAD], session_rows(self.sessions)))
+        if len(self.flight_health):
+            parts.append(f"<div>{escape(flights_line(self.flights, self.flight_health))}</div>")
+            parts.append(_html_table([*FLIGHT_HEAD], flight_rows(self.flights)))
         parts.append(_html_table(["not loaded", "why"], self._problem_rows()))
         parts += [f"<div>{escape(note)}</div>" for note in self._notes()]
         parts.append(f"<div>{''.join(f'<code>{escape(step)}</code> ' for step in self._next())}</div>")
         return {"text/plain": repr(self), "text/html": "".join(parts)}
 
+    @property
+    def _has_others(self) -> bool:
+        """Whether there is anything else than cassettes."""
+        return bool(len(self.sessions) or len(self.flight_health))
+
     def _headline(self) -> str:
         words = []
-        if len(self.cassettes) or not len(self.sessions):
+        if len(self.cassettes) or not self._has_others:
             words = [_count(len(self.cassettes), "cassette") + " verified", _count(len(self.calls), "call")]
         numbers = {name: pc.sum(self.cassettes[name]).as_py() for name in ("failed", "aborted")}
         words += [f"{number:,} {name}" for name, number in numbers.items() if number]
@@ -152,6 +180,8 @@ class Lab:
             words.append(_count(len(self.sessions), "session"))
             sums = {name: pc.sum(self.sessions[name]).as_py() or 0 for name in ("turns", "tool_errors")}
             words += [_count(sums["turns"], "turn"), *([_count(sums["tool_errors"], "tool error")] * bool(sums["tool_errors"]))]
+        if len(self.flight_health):
+            words.append(_count(len(self.flights), "model request"))
         if len(self.problems):
             words.append(f"{_count(len(self.problems), 'file')} not loaded")
         return f"{'✕' if len(self.problems) else '✓'} {' · '.join(words)}"
@@ -188,7 +218,7 @@ class Lab:
             notes.append(f"… and {_count(len(self.sessions) - SHOWN_SESSIONS, 'more session')}: lab.sessions")
         if len(self.problems) > SHOWN_PROBLEMS:
             notes.append(f"… and {_count(len(self.problems) - SHOWN_PROBLEMS, 'more file')} not loaded: lab.problems")
-        if not len(self.calls) and (len(self.cassettes) or not len(self.sessions)):
+        if not len(self.calls) and (len(self.cassettes) or not self._has_others):
             notes.append("no calls were recorded in what was loaded")
         return notes
 
@@ -201,6 +231,8 @@ class Lab:
                 "lab.tree()",
                 'lab.sql("select model, sum(output_tokens) from model_calls where not inherited group by 1")',
             ]
+        if len(self.flights):
+            steps.append('lab.sql("select model, median(first_chunk_ms), median(duration_ms) from flights group by 1")')
         return steps
 
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 from cassette_lab.errors import ConfigError
 from cassette_lab.jsonio.text import arrow_text, show
 from cassette_lab.session.sharing import Task, cost_of, in_order, runs_of, size_of, working_folder
+from cassette_lab.tables import flights
 from cassette_lab.tables.finding import Found, PathLikes, find, name_from
 from cassette_lab.tables.kinds import KINDS
 from cassette_lab.tables.lab import Lab
@@ -37,9 +38,10 @@ def load(
     """Load artefacts into a lab of Arrow tables; everything is verified before it gets there.
 
     ``paths`` are files, folders (looked into to any depth for cassettes, ``*.cassette.jsonl`` and ``*.jsonl`` that begin
-    with a cassette's header, and for session logs, of which the highest generation counts; not into hidden folders) and
-    patterns (``runs/**/*.cassette.jsonl``), or lists of those. Rows come in the order of the paths, a folder's by name; a
-    file that is reached twice counts once.
+    with a cassette's header, for session logs, of which the highest generation counts, and for flight records,
+    ``*.flight.json`` and the logs of recorders; not into hidden folders) and patterns (``runs/**/*.cassette.jsonl``), or
+    lists of those. Rows come in the order of the paths, a folder's by name; a file that is reached twice counts once, and so
+    does a flight record that several files have.
 
     A file that cannot be verified to its end gives no rows. With ``on_error="raise"`` the first one raises
     ``FormatError``; with ``"collect"`` each is a row of ``lab.problems``. ``bodies`` adds what was said: to ``calls``
@@ -113,7 +115,8 @@ class _Tables:
 
     def finish(self, sources: Sequence[str]) -> dict[str, pa.Table]:
         """The tables; ``sources`` names the files by their numbers."""
-        return {name: self._table(name, sources) for name in TABLES}
+        tables = {name: self._table(name, sources) for name in TABLES}
+        return {**tables, "flights": flights.without_repeats(tables["flights"])}
 
     def _table(self, name: str, sources: Sequence[str]) -> pa.Table:
         schema = table_schema(name, bodies=self._bodies)

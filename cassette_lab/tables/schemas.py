@@ -11,7 +11,7 @@ from typing import Final
 import pyarrow as pa
 
 from cassette_lab.cassette.columns import BODIES, CALLS, TIME, column
-from cassette_lab.tables import session_columns
+from cassette_lab.tables import flight_columns, session_columns
 
 VERSION: Final = 1
 
@@ -63,6 +63,8 @@ _COLUMNS: Final = {
     "steps": session_columns.STEPS,
     "model_calls": session_columns.MODEL_CALLS,
     "tool_calls": session_columns.TOOL_CALLS,
+    "flights": flight_columns.FLIGHTS,
+    "flight_health": flight_columns.FLIGHT_HEALTH,
     "problems": PROBLEMS,
     "events": session_columns.EVENTS,
 }
@@ -73,6 +75,9 @@ TABLES: Final = tuple(name for name in _COLUMNS if name != "events")
 
 SESSION_TABLES: Final = ("sessions", "turns", "steps", "model_calls", "tool_calls")
 """Those that session logs give."""
+
+FLIGHT_TABLES: Final = ("flights", "flight_health")
+"""Those that flight records give."""
 
 
 def body_columns(name: str) -> list[pa.Field]:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from cassette_lab.errors import ConfigError
 from cassette_lab.jsonio.text import show
 from cassette_lab.tables.lab import Lab
-from cassette_lab.tables.schemas import SESSION_TABLES
+from cassette_lab.tables.schemas import FLIGHT_TABLES, SESSION_TABLES
 
 Format: TypeAlias = Literal["parquet", "arrow"]
 
@@ -27,7 +27,7 @@ def write_tables(
 ) -> list[tuple[str, int, Path]]:
     """Write ``cassettes``, ``calls`` and ``problems`` into ``folder``, which is made if it is missing.
 
-    Where there are sessions, their tables are written, too.
+    Where there are sessions or flight records, their tables are written, too.
 
     The files are called ``calls.parquet`` or ``calls.arrow`` and so on; older ones are replaced, each at once. They hold
     what the lab holds: metadata only, unless it was loaded with ``bodies=True``. Gives name, rows and path of each table.
@@ -40,7 +40,7 @@ def write_tables(
     try:
         target.mkdir(parents=True, exist_ok=True)
         for name, table in lab.tables.items():
-            if name in SESSION_TABLES and not len(lab.sessions):
+            if (name in SESSION_TABLES and not len(lab.sessions)) or (name in FLIGHT_TABLES and not len(lab.flight_health)):
                 continue
             path = target / f"{name}.{format}"
             unfinished = target / f".{name}.{format}.unfinished"

@@ -20,6 +20,12 @@ _ROWS = {
     "model_calls": "One row per model call or attempt.",
     "tool_calls": "One row per tool call, and per call made by code that a tool ran.",
     "events": "One row per stored row of the session logs, built when asked for; `lab.build_events(expand=True)`: per event.",
+    "flights": (
+        "One row per model request that a flight recorder saw, from `*.flight.json` and from the logs of recorders; "
+        "the oldest first. A record that several files have is one row: the first that tells how it ended, else the first. "
+        "`session_id`, `turn`, `step` and `attempt` are those of `model_calls`."
+    ),
+    "flight_health": "One row per snapshot or log of a flight recorder. Every snapshot counts from its recorder's beginning.",
     "problems": 'One row per file that was not loaded: `load(..., on_error="collect")`.',
 }
 
@@ -45,6 +51,8 @@ def _lines() -> Iterator[str]:
 def _type(kind: pa.DataType) -> str:
     if pa.types.is_dictionary(kind):
         return f"{kind.value_type}, dictionary-encoded"
+    if pa.types.is_map(kind):
+        return f"map of {kind.item_type} by {kind.key_type}"
     return f"list of {kind.value_type}" if pa.types.is_list(kind) else str(kind)
 
 

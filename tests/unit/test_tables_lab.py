@@ -15,7 +15,7 @@ from cassette_lab.cassette.reader import read_cassette
 from cassette_lab.contracts import Capabilities
 from cassette_lab.errors import ConfigError
 from cassette_lab.tables import Lab, SqlResult, load, write_tables
-from cassette_lab.tables.schemas import SESSION_TABLES, TABLES, VERSION, table_schema
+from cassette_lab.tables.schemas import FLIGHT_TABLES, SESSION_TABLES, TABLES, VERSION, table_schema
 from tests.unit.cassette_samples import full, header, interaction, result, siblings, write
 from tests.unit.tables_page import PAGE, page
 
@@ -29,7 +29,7 @@ def lab(tmp_path: Path) -> Lab:
 
 
 def test_every_table_has_its_schema_with_documented_columns_and_a_version(lab: Lab) -> None:
-    assert tuple(lab.tables) == TABLES == ("cassettes", "calls", *SESSION_TABLES, "problems")
+    assert tuple(lab.tables) == TABLES == ("cassettes", "calls", *SESSION_TABLES, *FLIGHT_TABLES, "problems")
     for name, table in lab.tables.items():
         assert table.schema.equals(table_schema(name), check_metadata=True)
         assert table.schema.metadata == {b"cassette_lab.table": name.encode(), b"cassette_lab.schema": str(VERSION).encode()}
@@ -142,9 +142,10 @@ def test_pandas(lab: Lab) -> None:
     assert str(calls["outcome_kind"].dtype) == "category"
     assert lab.to_pandas("problems")["line"].tolist() == [1]
     with pytest.raises(
-        ConfigError, match="there are cassettes, calls, sessions, turns, steps, model_calls, tool_calls, problems"
+        ConfigError,
+        match="there are cassettes, calls, sessions, turns, steps, model_calls, tool_calls, flights, flight_health, problems",
     ):
-        lab.to_pandas("flights")
+        lab.to_pandas("nothing")
 
 
 def bundle(shown: Any) -> dict[str, str]:

@@ -39,6 +39,7 @@ from cassette_lab.flight.model import (
     ToolShape,
     Usage,
 )
+from cassette_lab.flight.quick import Common, quick_record
 from cassette_lab.jsonio import as_integer
 
 T = TypeVar("T")
@@ -64,8 +65,8 @@ def snapshot_from_json(value: Any) -> Snapshot:
     ours = root.at("extensions", default={}).at("cassette_lab", default=None)
     if ours.value is not None:
         extras = {name: _extra(node) for name, node in ours.at("extras", default={}).items()}
-        auxiliary = [_record(node, extras) for node in ours.at("auxiliary", default=[]).elements()]
-    records = [_record(node, extras) for node in root.at("records").elements()]
+        auxiliary = _records(ours.at("auxiliary", default=[]), extras)
+    records = _records(root.at("records"), extras)
     seen: set[str] = set()
     for number, record in enumerate(records):
         if record.id in seen:
@@ -74,8 +75,14 @@ def snapshot_from_json(value: Any) -> Snapshot:
     return Snapshot(root.at("revision").count(), _health(root.at("health")), tuple(records), tuple(auxiliary))
 
 
-def record_from_json(value: Any, extra: Any = None, *, field: str = "") -> FlightRecord:
-    """One record, with what a line has beside it. Raises ``MemberError``."""
+def record_from_json(value: Any, extra: Any = None, *, field: str = "", common: Common | None = None) -> FlightRecord:
+    """One record, with what a line has beside it. Raises ``MemberError``.
+
+    ``common`` is for many calls: lists that records have in common are kept once. Of ``value`` nothing may change afterwards.
+    """
+    record = quick_record(value, {} if common is None else common)
+    if record is not None:
+        return record if extra is None else record._replace(extra=extra_from_json(extra))
     node = _Node(value, field)
     return _record(node, {} if extra is None else {node.at("id").text(): extra_from_json(extra)})
 
@@ -160,6 +167,15 @@ class _Node:
         if self.number() < 0:
             raise self.wrong("must not be negative")
         return self.value  # type: ignore[no-any-return]
+
+
+def _records(node: _Node, extras: Mapping[str, RecordExtra]) -> list[FlightRecord]:
+    common: Common = {}
+    records = []
+    for each in node.elements():
+        record = quick_record(each.value, common) or _record(each, {})
+        records.append(record._replace(extra=extras[record.id]) if record.id in extras else record)
+    return records
 
 
 def _record(node: _Node, extras: Mapping[str, RecordExtra]) -> FlightRecord:

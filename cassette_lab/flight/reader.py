@@ -11,10 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import orjson
+
 from cassette_lab.errors import FormatError, MissingFileError
 from cassette_lab.flight.members import MemberError, extra_from_json, outcome_from_json, record_from_json, snapshot_from_json
 from cassette_lab.flight.model import FlightRecord, Snapshot
 from cassette_lab.flight.persist import FORMAT, VERSION, rotated
+from cassette_lab.flight.quick import Common
 from cassette_lab.jsonio import DuplicateMemberError, JsonSyntaxError, parse
 from cassette_lab.jsonio.text import is_blank, pretty
 
@@ -87,13 +90,14 @@ def _snapshot(data: bytes, path: str | Path) -> Snapshot:
 
 def _log(files: list[tuple[Path, bytes]]) -> Flights:
     records: dict[str, FlightRecord] = {}
+    common: Common = {}
     torn = 0
     for path, data in files:
         end = data.rfind(b"\n") + 1
         torn = len(data) - end
         for number, line in _lines(data[:end]):
             try:
-                _apply(_parsed(line, path, number), records)
+                _apply(_parsed_line(line, path, number), records, common)
             except MemberError as error:
                 raise FormatError(
                     f"this is no line of a flight log: {error}", path=path, line=number, field=error.field
@@ -112,11 +116,11 @@ def _lines(data: bytes) -> Iterator[tuple[int, bytes]]:
             yield number, line
 
 
-def _apply(line: Any, records: dict[str, FlightRecord]) -> None:
+def _apply(line: Any, records: dict[str, FlightRecord], common: Common) -> None:
     if not isinstance(line, dict):
         raise MemberError("", "must be an object")
     if "record" in line:
-        record = record_from_json(line["record"], line.get("extra"), field="record")
+        record = record_from_json(line["record"], line.get("extra"), field="record", common=common)
         records[record.id] = record
     elif "settled" in line:
         settled = records.get(line["settled"]) if isinstance(line["settled"], str) else None
@@ -132,3 +136,15 @@ def _parsed(data: bytes, path: str | Path, line: int | None = None) -> Any:
         return parse(data, duplicates=False)
     except (JsonSyntaxError, DuplicateMemberError) as error:
         raise FormatError(f"this is no JSON: {error}", path=path, line=line) from None
+
+
+def _parsed_line(data: bytes, path: Path, number: int) -> Any:
+    """The same for a line; as a rule it has nothing that two parsers could see in two ways, and no member twice."""
+    if data.isascii():
+        try:
+            value = orjson.loads(data)
+        except orjson.JSONDecodeError:
+            return _parsed(data, path, number)
+        if len(orjson.dumps(value)) == len(data):
+            return value
+    return _parsed(data, path, number)

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cassette_lab.errors import ConfigError, FormatError, LockedError, MissingFileError
-from cassette_lab.flight.members import record_from_json
+from cassette_lab.flight.members import _Node, _record, record_from_json
 from cassette_lab.flight.model import (
     ERROR_KINDS,
     FlightRecord,
@@ -30,6 +30,7 @@ from cassette_lab.flight.model import (
     Usage,
 )
 from cassette_lab.flight.persist import FlightWriter, rotated
+from cassette_lab.flight.quick import quick_record
 from cassette_lab.flight.reader import read_flights, read_log, read_snapshot, save_snapshot
 from cassette_lab.flight.recorder import FlightRecorder
 from tests.unit.flight_samples import PROMPT, record
@@ -96,6 +97,23 @@ _records = st.builds(
 def test_a_record_is_read_as_it_was_written(made: FlightRecord) -> None:
     written = json.loads(json.dumps([made.to_json(), made.extra.to_json()]))
     assert record_from_json(*written) == made
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(_records, st.data())
+def test_the_quick_reader_is_right_or_silent(made: FlightRecord, data: st.DataObject) -> None:
+    written = json.loads(json.dumps(made.to_json()))
+    if data.draw(st.booleans()):
+        place = written
+        while True:
+            name = data.draw(st.sampled_from(sorted(place) if isinstance(place, dict) else range(len(place))))
+            if not place[name] or not isinstance(place[name], (dict, list)) or data.draw(st.integers(0, 3)) == 0:
+                break
+            place = place[name]
+        place[name] = data.draw(st.sampled_from([None, -1, 1.5, 3.0, True, "x", [], {}, float("inf"), 2**53, {"kind": "stop"}]))
+    quick = quick_record(written, {})
+    if quick is not None:
+        assert _record(_Node(written, ""), {}) == quick
 
 
 class TestSnapshots:
@@ -281,6 +299,7 @@ class TestLogs:
             ("7", ""),
             ("{}", ""),
             ("{", None),
+            ('{"record":{"id":"a"},"record":{"id":"b"}}', None),
             ('{"record":{}}', "record.schemaVersion"),
             ('{"settled":"x"}', "outcome"),
         ],

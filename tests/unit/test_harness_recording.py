@@ -136,29 +136,30 @@ def test_it_runs_again_elsewhere_without_key_and_network(
     assert {path: path.stat().st_mtime_ns for path in recorded.folder.rglob("*")} == before
 
 
-def test_another_prompt_and_a_prompt_too_many_are_told(recorded: Recorded, tmp_path: Path) -> None:
-    runs, again = replay(recorded, tmp_path / "other", "PLAN other work", "one more")
-    assert runs[0].text == recorded.run.text, "the answers are the recorded ones all the same"
-    assert [run.end_kind for run in runs] == ["completed", "error"]
-    kinds = Counter(departure.kind for departure in again.departures)
-    assert kinds == {"changed-request": 5, "extra-session": 1}
-    assert str(again.departures[0]) == "call 1 of session session-1: message 2 (user) is not the recorded one"
-    with pytest.raises(MismatchError, match="and 5 more departures") as caught:
-        again.assert_as_recorded()
-    assert caught.value.diagnostic["reason"] == "changed-request"
-
-
-def test_a_call_too_many_is_told(recorded: Recorded, tmp_path: Path) -> None:
-    cwd = tmp_path / "more"
+def test_another_prompt_a_call_and_a_session_too_many_are_told(recorded: Recorded, tmp_path: Path) -> None:
+    cwd = tmp_path / "other"
     cwd.mkdir()
 
     async def run() -> HarnessReplay:
         async with replay_harness(recorded.folder, cwd=cwd, **OPTIONS) as again:
-            await again.run("PLAN the SECRET work")
+            other = await again.run("PLAN other work")
+            assert (other.text, other.end_kind) == (recorded.run.text, "completed"), (
+                "the answers are the recorded ones all the same"
+            )
             assert (await again.run("And now?", session_id="session-1")).end_kind == "error"
+            assert (await again.run("one more")).end_kind == "error"
         return again
 
-    assert [(found.kind, found.call) for found in asyncio.run(run()).departures] == [("extra-call", 6)]
+    again = asyncio.run(run())
+    assert [(found.kind, found.call) for found in again.departures] == [
+        *(("changed-request", number) for number in range(1, 6)),
+        ("extra-call", 6),
+        ("extra-session", 1),
+    ]
+    assert str(again.departures[0]) == "call 1 of session session-1: message 2 (user) is not the recorded one"
+    with pytest.raises(MismatchError, match="and 6 more departures") as caught:
+        again.assert_as_recorded()
+    assert caught.value.diagnostic["reason"] == "changed-request"
 
 
 def test_what_is_missing_is_told(recorded: Recorded, tmp_path: Path) -> None:

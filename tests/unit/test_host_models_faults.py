@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 import threading
 import time
 import traceback
@@ -196,6 +197,34 @@ def test_a_cancelled_call_shows_no_key(wire: str) -> None:
 
     with MockModel(lambda request: FAULTS["stall in the answer"].reply(server, request)) as server:
         assert KEY not in shown(asyncio.run(run(MODELS[wire](server.base_url, PATIENT))))
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """The address of somebody who takes connections and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}/v1"
+
+
+@pytest.mark.parametrize("wire", MODELS)
+def test_nobody_answers(wire: str, silent: str) -> None:
+    with pytest.raises(ModelFailure, match=r"0\.3 s a pause") as caught:
+        asyncio.run(read(MODELS[wire](silent, QUICK)))
+    assert (caught.value.code, caught.value.retryable) == ("TIMEOUT", True)
+    assert KEY not in shown(caught.value)
+
+
+@pytest.mark.parametrize("wire", MODELS)
+def test_a_call_that_is_cancelled_before_any_answer_shows_no_key(wire: str, silent: str) -> None:
+    async def run() -> BaseException:
+        task = asyncio.create_task(read(MODELS[wire](silent, PATIENT)))
+        await asyncio.sleep(0.15)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError) as caught:
+            await task
+        return caught.value
+
+    assert KEY not in shown(asyncio.run(run()))
 
 
 def test_an_error_thrown_in_comes_back() -> None:

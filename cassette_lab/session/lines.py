@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from operator import itemgetter
 from pathlib import Path
 from typing import Final
 
@@ -23,8 +22,6 @@ LINE_LIMIT_BYTES: Final = 1 << 28
 _SMALLEST_BOMB_BYTES: Final = 1 << 28
 _MOST_EXPANSION: Final = 2_000
 """Logs compress 5- to 50-fold."""
-_FIRST_BYTE: Final = itemgetter(0)
-_OPENING: Final = set(b"{")
 _MOST_BLANK_LINES: Final = 1 << 20
 _MOST_TRIES: Final = 1 << 10
 _MOST_TRIED_BLOCKS: Final = 1 << 12
@@ -146,10 +143,14 @@ class LogLines:
             for line in batch:
                 self.number += 1
                 self.end += len(line) + 1
-                yield line
+                if not self.is_blank(line):
+                    yield line
 
     def batches(self) -> Iterator[list[bytes]]:
-        """The lines some at a time; the last one of a batch is then the last line given. ``give_back`` what is not used."""
+        """The lines some at a time, blank ones among them; the last one of a batch is then the last line given.
+
+        ``give_back`` what is not used.
+        """
         while batch := self._given_back or next(self._batches, []):
             if self._given_back:
                 self._given_back = []
@@ -175,7 +176,9 @@ class LogLines:
                 if carried:
                     batch[0] = b"".join([*carried, batch[0]])
                     carried, carried_bytes = [], 0
-                yield from self._not_blank(batch)
+                self.number += len(batch)
+                self.end = self.text_bytes - len(rest)
+                yield batch
             if rest:
                 carried.append(rest)
                 carried_bytes += len(rest)
@@ -187,19 +190,9 @@ class LogLines:
                     line=self.number + 1,
                 )
 
-    def _not_blank(self, batch: list[bytes]) -> Iterator[list[bytes]]:
-        """The lines that are not blank: all at once if each of them surely is none, else one by one."""
-        if b"" not in batch and set(map(_FIRST_BYTE, batch)) == _OPENING:
-            self._step(len(batch), batch)
-            yield batch
-            return
-        for line in batch:
-            self._step(1, [line])
-            if line[:1] == b"{" or not self._is_blank(line):
-                yield [line]
-
-    def _is_blank(self, line: bytes) -> bool:
-        if not is_blank(decode_utf8(line)):
+    def is_blank(self, line: bytes) -> bool:
+        """Whether a line of a batch is blank. Raises ``FormatError`` for a file that is full of such lines."""
+        if line[:1] == b"{" or not is_blank(decode_utf8(line)):
             return False
         self._blank_lines += 1
         if self._blank_lines > _MOST_BLANK_LINES:

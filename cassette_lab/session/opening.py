@@ -17,6 +17,7 @@ from cassette_lab.session.derive import Derivation, derive
 from cassette_lab.session.facts import SessionFacts
 from cassette_lab.session.finding import find_logs, is_store
 from cassette_lab.session.model import SessionLog
+from cassette_lab.session.pausing import collector_paused
 from cassette_lab.session.places import check_id, locate
 from cassette_lab.session.reader import SessionReader, read_session
 from cassette_lab.session.sqlite import SqliteStore, is_sqlite, read_sqlite
@@ -69,7 +70,7 @@ def file_facts(
     progress: FileProgress | None = None,
 ) -> SessionFacts:
     """The same of a file that is known to be a log of its own: it is opened once, and no other name is tried."""
-    with SessionReader(source, path=path, skim=not bodies) as reader:
+    with SessionReader(source, path=path, skim=not bodies) as reader, collector_paused():
         check_id(reader.header.id, session_id, reader.path)
         derivation = Derivation(reader.header, bodies=bodies)
         for batch in reader.batches():

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final, NoReturn, Self
 
 from cassette_lab.errors import FormatError
+from cassette_lab.jsonio.text import decode_utf8, is_blank
 from cassette_lab.session.chunks import RowError
 from cassette_lab.session.header import read_header as header_of
 from cassette_lab.session.lines import LogFile, LogLines
@@ -90,14 +91,13 @@ class SessionReader:
         try:
             for batch in lines.batches():
                 try:
-                    rows.add_lines(batch)
+                    rows.add_lines(batch, lines.is_blank)
                 except RowError:
                     *kept, broken = batch[: len(batch) - rows.unread]
                     lines.give_back(batch[len(batch) - rows.unread :])
-                    if kept:
-                        self.kept_end = lines.end - len(broken) - 1
+                    self._keep(kept, lines.end - len(broken) - 1)
                     raise
-                self.kept_end = lines.end
+                self._keep(batch, lines.end)
                 if len(rows.rows) >= _BATCH_ROWS:
                     yield rows.take()
         except RowError as error:
@@ -106,6 +106,14 @@ class SessionReader:
             self._end()
         rows.close()
         yield rows.take()
+
+    def _keep(self, batch: list[bytes], end: int) -> None:
+        """The rows of these lines, which end at ``end`` in the text, are kept; blank lines behind them do not count."""
+        for line in reversed(batch):
+            if line[:1] == b"{" or not is_blank(decode_utf8(line)):
+                self.kept_end = end
+                return
+            end -= len(line) + 1
 
     def log(self, rows: list[Row]) -> SessionLog:
         """The log, with the rows that ``batches`` gave."""
@@ -120,16 +128,15 @@ class SessionReader:
 
     def _read_header(self) -> SessionHeader:
         lines = self._lines
-        batch = next(lines.batches(), None)
-        if batch is None:
+        line = self._first_line()
+        if line is None:
             if not self._file.size:
                 raise FormatError("the file is empty; a session log begins with its header", path=self.path)
             if lines.broken is not None:
                 self._refuse(f"{lines.broken}, and nothing before it is a header; {_RESTORE}", line=None)
             raise FormatError("the file has no whole first line; without its header nothing can be kept", path=self.path)
-        lines.give_back(batch[1:])
         try:
-            header = header_of(read_json(batch[0]))
+            header = header_of(read_json(line))
         except RowError as error:
             self._refuse(f"{error}; is this a session log?", line=lines.number, field=error.field)
         named = FILE_NAME.fullmatch(Path(self.path).name) if self.path else None
@@ -137,6 +144,14 @@ class SessionReader:
             message = f"the file is named as format {int(named[1] or 0)} and its header says {header.version}, which was read"
             self.problems.append(Problem("OTHER_FORMAT", message, line=lines.number))
         return header
+
+    def _first_line(self) -> bytes | None:
+        for batch in self._lines.batches():
+            for number, line in enumerate(batch, 1):
+                if not self._lines.is_blank(line):
+                    self._lines.give_back(batch[number:])
+                    return line
+        return None
 
     def _end(self) -> None:
         """The last whole line was reached: tell what stands behind it."""

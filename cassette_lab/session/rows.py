@@ -7,7 +7,7 @@ times; position and 0 stand in. Source: session logs, Event envelope.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from operator import length_hint
 from typing import Any, Final
@@ -66,17 +66,23 @@ class Rows:
         self._decode = decoder(version, skim=skim)
         self._folder = RunFolder(skim=skim)
 
-    def add_lines(self, batch: Sequence[bytes]) -> None:
-        """More lines, none of them blank. Raises ``RowError``; ``unread`` lines then stand behind the one that it is about."""
+    def add_lines(self, batch: Sequence[bytes], is_blank: Callable[[bytes], bool] = lambda _: False) -> None:
+        """More lines; those that ``is_blank`` are passed by.
+
+        Raises ``RowError``; ``unread`` lines then stand behind the one that it is about.
+        """
         lines = iter(batch)
         try:
             if self._decode is None:
                 for line in lines:
-                    self.add(read_json(line))
+                    if line[:1] == b"{" or not is_blank(line):
+                        self.add(read_json(line))
                 return
             rows = map(self._decode, lines)
             while self._add_quick_rows(rows):
-                self.add(read_json(batch[-1 - length_hint(lines)]))
+                line = batch[-1 - length_hint(lines)]
+                if not is_blank(line):
+                    self.add(read_json(line))
         except RowError:
             self.unread = length_hint(lines)
             raise
@@ -108,15 +114,13 @@ class Rows:
             folder.open(key, row.seq)
         texts, times = folder.texts, folder.times
         add_text, add_time = texts.append, times.append
-        row_type, chunk_type, is_call = type(row), type(chunk), call_id is not None
+        chunk_type, is_call = type(chunk), call_id is not None
         before = len(texts)
         add_text(chunk.text)
         add_time(row.time)
         position = self.position + 1
         try:
             for row in rows:  # noqa: PLR1704 - the next one
-                if type(row) is not row_type:
-                    return row
                 data = row.data
                 chunk = data.chunk
                 if (
@@ -131,6 +135,8 @@ class Rows:
                 add_text(chunk.text)
                 add_time(row.time)
                 position += 1
+        except AttributeError:  # its data holds no chunk
+            return row
         finally:
             self.stored += position - self.position
             self.position = position

@@ -1,4 +1,4 @@
-"""Flight records from files: saved snapshots (``.flight.json``) and the logs of ``FlightRecorder.persist``, verified.
+"""Flight records from files, verified: snapshots (``.flight.json``, saved here, too) and logs of ``FlightRecorder.persist``.
 
 What breaks the format raises ``FormatError`` with file, line and field. The last line of a log may be torn: it was being
 written.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -221,6 +222,25 @@ def test_an_interrupt_ends_the_runtime_with_all_that_it_started(tmp_path: Path) 
 
     with MockModel([Say(tools=[bash(f"{mark} & {mark}", "call_1")])]) as model:
         asyncio.run(run(model.base_url))
+
+
+def test_python_that_ends_takes_a_runtime_along_that_nobody_closed(tmp_path: Path) -> None:
+    need_runtime()
+    code = (
+        "import asyncio; from cassette_lab.host.harness.runtime import Harness\n"
+        "async def main():\n"
+        "    harness = await Harness(api_key_env=None).start()\n"
+        "    print(harness._process.pid, harness.home, harness._scratch)\n"
+        "asyncio.run(main())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path, timeout=60)
+    pid, *folders = done.stdout.split()
+    deadline = time.monotonic() + 5
+    while Path("/proc", pid).exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not Path("/proc", pid).exists()
+    assert len(folders) == 2
+    assert not any(Path(folder).exists() for folder in folders)
 
 
 def test_a_runtime_that_dies_is_an_error(tmp_path: Path) -> None:

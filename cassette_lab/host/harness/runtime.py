@@ -7,6 +7,7 @@ prompts of a ``Harness``; it starts with the first one. It writes into its home,
 from __future__ import annotations
 
 import asyncio
+import atexit
 import shutil
 import tempfile
 import threading
@@ -156,6 +157,7 @@ class Harness:
     def _start(self, loop: asyncio.AbstractEventLoop) -> None:
         sdk = import_sdk()
         options = self.options
+        atexit.register(self._left_open)
         home = self._home or Path(tempfile.mkdtemp(prefix="cassette-lab-harness-"))
         home.mkdir(parents=True, exist_ok=True)
         self._home = home
@@ -239,9 +241,19 @@ class Harness:
             self._closed = True
             self._activity.end(ClosedError("the harness was closed while it worked"))
             await _to_thread(lambda: self._end(patience_s=patience_s))
-            for folder in (self._scratch, self._home if self._given_home is None else None):
-                if folder is not None:
-                    await _to_thread(_remove, folder)
+            atexit.unregister(self._left_open)
+            await _to_thread(self._remove_own_folders)
+
+    def _left_open(self) -> None:
+        """Python ends, and nobody has closed this harness."""
+        if self._process is not None:
+            end_groups(family_of(self._process.pid))
+        self._remove_own_folders()
+
+    def _remove_own_folders(self) -> None:
+        for folder in (self._scratch, self._home if self._given_home is None else None):
+            if folder is not None:
+                shutil.rmtree(folder, ignore_errors=True)
 
     def _told(self, error: BaseException) -> str:
         """What the SDK says, which may end with the runtime's own words, so that the key is taken out."""
@@ -259,10 +271,6 @@ _LONGEST_TOLD: Final = 1500
 def working_folder(cwd: str | Path | None) -> Path:
     """Where the tools of a harness work: ``cwd``, else where this process is."""
     return Path(cwd or Path.cwd()).resolve()
-
-
-def _remove(folder: Path) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 async def _to_thread(work: Any, *arguments: Any) -> Any:

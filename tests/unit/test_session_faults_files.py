@@ -95,6 +95,18 @@ def test_only_the_highest_generation_of_a_session_is_counted(tmp_path: Path, cap
     assert told(cl.load(folder / "session.v3.jsonl.zstd"), "format", "turns") == [[3, 1]]
 
 
+@pytest.mark.parametrize(("name", "data"), [("session.v4.jsonl", b"broken\n"), ("session.v5.jsonl", text(header(5)))])
+def test_a_lower_generation_never_stands_in_for_one_that_cannot_be_read(tmp_path: Path, name: str, data: bytes) -> None:
+    log_file(tmp_path / "s" / "session.jsonl", *asked(1), id="s")
+    bad = write(tmp_path / "s" / name, data)
+    log_file(tmp_path / "other" / "session.jsonl", *asked(1), id="other")
+    lab = cl.load(tmp_path, on_error="collect")
+    assert (told(lab, "session_id"), len(lab.problems)) == ([["other"]], 1)
+    with pytest.raises(cl.FormatError) as caught:
+        cl.load(tmp_path)
+    assert (caught.value.path, caught.value.line) == (str(bad), 1)
+
+
 # Folders
 
 

@@ -26,15 +26,12 @@ _BEFORE_REQUESTS: Final = ("user/message", "system/message", "developer/message"
 
 
 class CallsTracker:
-    """Reads model calls and retries off the rows of one log; ``cut`` ends what a fork inherited.
-
-    ``final_text`` is that of the own assistant messages.
-    """
+    """Reads model calls and retries off the rows of one log; ``cut`` ends what a fork inherited."""
 
     def __init__(self, version: int, *, bodies: bool = False) -> None:
         self.calls: list[ModelCall] = []
         self.retries: list[Retry] = []
-        self.final_text: str | None = None
+        self._final_content: list[Any] | None = None
         self._version, self._bodies = version, bodies
         self._stream: Stream | None = None
         self._key: _Key = (None, None)
@@ -46,6 +43,11 @@ class CallsTracker:
         self._request: _Request = (None, None)
         self._provider: str | None = None
         self._model: str | None = None
+
+    @property
+    def final_text(self) -> str | None:
+        """The text of the last own assistant message."""
+        return None if self._final_content is None else "".join(text_blocks(self._final_content))
 
     @property
     def message_usage(self) -> Usage:
@@ -73,7 +75,9 @@ class CallsTracker:
 
     def add_run(self, run: ChunkRun | FoldedRun) -> None:
         """A packed run of deltas (formats 0 and 1)."""
-        self._open((run.turn, run.step), float(run.time0)).add_run(run)
+        key = (run.turn, run.step)
+        stream = self._stream if self._is_streaming and key == self._key else None
+        (stream or self._open(key, run.time0)).add_run(run)
 
     def add_chunk(self, row: ChunkRow) -> None:
         """A row of one chunk that is no delta (formats 0 and 1)."""
@@ -88,7 +92,7 @@ class CallsTracker:
         self.close()
         self.calls = [replace(call, inherited=True) for call in self.calls]
         self.retries = [replace(retry, inherited=True) for retry in self.retries]
-        self._usages, self.final_text = [], None
+        self._usages, self._final_content = [], None
         self._attempts, self._open_retries, self._markers = {}, {}, []
 
     def close(self) -> None:
@@ -121,7 +125,7 @@ class CallsTracker:
         self._usages.append(usage)
         content = inner(data, "message").get("content")
         if type(content) is list:
-            self.final_text = "".join(text_blocks(content))
+            self._final_content = content
         if self._version >= 2:
             self._settle_stream(event, "message", usage)
             return

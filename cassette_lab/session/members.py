@@ -50,7 +50,8 @@ def known(time: float) -> float | None:
 
 def time_of(event: Event) -> float | None:
     """An event's time in epoch ms, if the log has it."""
-    return known(event.time)
+    time = event.time
+    return time if 0 < time <= MAX_SAFE_INTEGER else None
 
 
 def text_blocks(content: Any) -> list[str]:

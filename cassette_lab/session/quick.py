@@ -138,9 +138,11 @@ def skimmed_run_of(row: PackedRow) -> FoldedRun | None:
     """The same as ``run_of``, for a log that is skimmed."""
     data = row.data
     times, texts = list(accumulate(data.dt, initial=row.time0)), data.texts
-    if row.seq0 < 0 or len(times) != len(texts) or min(times) < -_MOST or max(times) > _MOST:
+    if row.seq0 < 0 or len(times) != len(texts):
         return None
-    return FoldedRun(row.kind, data.turn, data.step, row.seq0, times, texts)
+    run = FoldedRun(row.kind, data.turn, data.step, row.seq0, times, texts)
+    earliest, latest = run.extent
+    return run if earliest >= -_MOST and latest <= _MOST else None
 
 
 def run_of(row: PackedRow) -> ChunkRun | None:

@@ -6,6 +6,7 @@ import asyncio
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -275,6 +276,32 @@ def test_a_session_goes_on_in_a_new_runtime(tmp_path: Path) -> None:
         runs = asyncio.run(run(model.base_url))
         assert [run.text for run in runs] == ["One.", "Two."]
         assert any("first" in text for text in model.requests[1].user_texts)
+
+
+def test_a_start_that_is_cancelled_leaves_nothing(tmp_path: Path) -> None:
+    need_runtime()
+
+    async def run(delay_s: float) -> Harness:
+        harness = Harness(cwd=tmp_path, **OPTIONS)
+        task = asyncio.create_task(harness.start())
+        await asyncio.sleep(delay_s)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return harness
+
+    harnesses = [asyncio.run(run(delay_s)) for delay_s in (0.0, 0.002, 0.01, 0.03, 0.1, 0.5)]
+    deadline = time.monotonic() + 10
+    while (calling() or runtimes()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert (calling(), runtimes()) == ([], [])
+    assert [
+        folder for each in harnesses for folder in (each.home, each._scratch) if folder is not None and folder.exists()
+    ] == []
+
+
+def calling() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("cassette_lab harness")]
 
 
 def test_a_start_that_fails_says_why(tmp_path: Path) -> None:

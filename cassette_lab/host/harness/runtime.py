@@ -93,6 +93,7 @@ class Harness:
         self._seen: set[str] = set()
         self._live: set[str] = set()
         self._starting = asyncio.Lock()
+        self._ending = threading.Lock()
         self._closed = False
 
     def __repr__(self) -> str:
@@ -105,12 +106,18 @@ class Harness:
         return self._home
 
     async def start(self) -> Self:
-        """Start the runtime; ``run`` does so by itself."""
+        """Start the runtime; ``run`` does so by itself. A start that fails, or is cancelled, closes the harness."""
         async with self._starting:
             if self._closed:
                 raise ClosedError("this harness is closed; make another one")
-            if self._client is None:
+            if self._client is not None:
+                return self
+            try:
                 await _to_thread(self._start, asyncio.get_running_loop())
+            except BaseException:
+                self._closed = True
+                await _shielded(self._end_all(patience_s=0.0))
+                raise
         return self
 
     async def run(self, prompt: str | Sequence[JsonObject], *, session_id: str | None = None) -> HarnessRun:
@@ -184,6 +191,8 @@ class Harness:
         try:
             client.start()
             self._client, self._process = client, client._proc  # noqa: SLF001 - it forgets it when it closes
+            if self._closed:  # cancelled before there was a process to end
+                raise ClosedError("the harness was closed while it started")  # noqa: TRY301 - it ends as any failure does
             client.initialize(
                 cwd=str(cwd),
                 provider=options.provider,
@@ -194,6 +203,8 @@ class Harness:
         except Exception as error:  # noqa: BLE001 - as in run
             told = self._told(error)
             self._end(patience_s=0.0)
+            if self._closed:
+                self._remove_own_folders()
             raise HarnessError(f"the DeepSeek Harness runtime did not start: {told}") from None
         self._pump = threading.Thread(target=self._listen, args=(client, loop), name="cassette_lab harness", daemon=True)
         self._pump.start()
@@ -217,8 +228,9 @@ class Harness:
             self._client.resume_session(session_id)
 
     def _end(self, *, patience_s: float) -> None:
-        client, self._client = self._client, None
-        process, self._process = self._process, None
+        with self._ending:
+            client, self._client = self._client, None
+            process, self._process = self._process, None
         if client is not None:
             groups = set() if process is None else family_of(process.pid)
             if not patience_s:
@@ -240,9 +252,12 @@ class Harness:
                 return
             self._closed = True
             self._activity.end(ClosedError("the harness was closed while it worked"))
-            await _to_thread(lambda: self._end(patience_s=patience_s))
-            atexit.unregister(self._left_open)
-            await _to_thread(self._remove_own_folders)
+            await self._end_all(patience_s=patience_s)
+
+    async def _end_all(self, *, patience_s: float) -> None:
+        await _to_thread(lambda: self._end(patience_s=patience_s))
+        atexit.unregister(self._left_open)
+        await _to_thread(self._remove_own_folders)
 
     def _left_open(self) -> None:
         """Python ends, and nobody has closed this harness."""

@@ -315,6 +315,13 @@ ChunkType: TypeAlias = Literal[
 ]
 CHUNK_TYPES: Final[frozenset[str]] = frozenset(get_args(ChunkType))
 
+FailureCode: TypeAlias = Literal[
+    "AUTH", "CONTENT_FILTER", "CONTEXT_WINDOW_EXCEEDED", "EMPTY_RESPONSE", "INVALID_CREDENTIAL", "INVALID_REQUEST",
+    "MALFORMED_RESPONSE", "MISSING_CREDENTIAL", "QUOTA", "RATE_LIMIT", "SERVER", "STREAM_CLOSED", "TIMEOUT", "TRANSPORT",
+]  # fmt: skip
+"""How a model call fails. ``TRANSPORT``: no connection, or one that broke; ``STREAM_CLOSED``: an answer that ended, in good
+order, before its end; ``MALFORMED_RESPONSE``: not the protocol that was asked for; the rest is what the words say."""
+
 
 class FrozenTools(Sequence[JsonObject]):
     """The tools of an agent loop, made once and offered at every step: a copy, never changed afterwards.

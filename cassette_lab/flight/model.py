@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
+from cassette_lab.contracts import FailureCode
 from cassette_lab.jsonio import JsonObject
 
 PROTOCOL_VERSION: Final = 1
@@ -33,13 +34,7 @@ MISS_REASONS: Final[tuple[MissReason, ...]] = get_args(MissReason)
 AbortCause: TypeAlias = Literal["user", "timeout", "dispose"]
 ABORT_CAUSES: Final[tuple[AbortCause, ...]] = get_args(AbortCause)
 
-ERROR_CODES: Final = frozenset(
-    {
-        "ABORTED", "AUTH", "CONTENT_FILTER", "CONTEXT_WINDOW_EXCEEDED", "EMPTY_RESPONSE", "INVALID_CREDENTIAL",
-        "INVALID_REQUEST", "MALFORMED_RESPONSE", "MISSING_CREDENTIAL", "QUOTA", "RATE_LIMIT", "SERVER", "STREAM_CLOSED",
-        "TIMEOUT", "TRANSPORT",
-    }
-)  # fmt: skip
+ERROR_CODES: Final[frozenset[str]] = frozenset({"ABORTED", *get_args(FailureCode)})
 """Codes of failures that are kept: those a model's adapter gives, and that of an abort."""
 OTHER_CODE: Final = "OTHER"
 """Stands for a failure code that is not one of ``ERROR_CODES``: whoever made it up, it is not kept."""

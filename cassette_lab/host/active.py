@@ -29,6 +29,7 @@ from cassette_lab.cassette.recorder import NotAdmittedError, RecordingProvider
 from cassette_lab.cassette.runs import ABORTED
 from cassette_lab.contracts import ROOT_PARENT, AbortController, SubagentRequest, SubagentResult
 from cassette_lab.errors import CassetteLabError, ClosedError, ConfigError, RecordedAbortError
+from cassette_lab.event_bus import DISPOSED
 from cassette_lab.host.current import SLOT, bind, release
 from cassette_lab.host.driving import drive
 from cassette_lab.host.registry import REGISTRY, SubagentRegistry
@@ -238,7 +239,7 @@ class ActiveCassette:
         self.release()
         stopped = tuple(self._handle.stats.running.values())
         for controller in list(self._controllers):
-            controller.abort("the cassette is closing")
+            controller.abort(DISPOSED)
         self._leave()
         self._conclude(error, stopped)
 
@@ -353,7 +354,7 @@ class ActiveCassette:
 
     async def _stop_calls(self) -> None:
         for controller in list(self._controllers):
-            controller.abort("the cassette is closing")
+            controller.abort(DISPOSED)
         provider = self.handle.provider
         if isinstance(provider, RecordingProvider):
             await provider.abort(ABORT_GRACE_S)

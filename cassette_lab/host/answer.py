@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any, Final, cast
 
-from cassette_lab.contracts import StreamChunk
+from cassette_lab.contracts import FailureCode, StreamChunk
 from cassette_lab.errors import RecordedError
-from cassette_lab.host.models.failures import FailureCode, ModelFailure
+from cassette_lab.host.models.failures import ModelFailure
 from cassette_lab.jsonio import JsonObject
 
 ERROR_FINISHES: Final = frozenset({"error", "aborted"})

@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
+from cassette_lab.errors import CassetteLabError
 from cassette_lab.event_bus import STREAM
 from cassette_lab.flight.model import FlightRecord
 from cassette_lab.flight.observer import attach
 from cassette_lab.flight.recorder import FlightRecorder
+from cassette_lab.host import record as recording
 from cassette_lab.host.agent import Agent
 from cassette_lab.host.context import Context
 from cassette_lab.host.models.failures import ModelFailure
@@ -80,6 +82,24 @@ def test_an_abort_is_told_as_one(tmp_path: Path) -> None:
     assert record.outcome.kind in {"threw", "incomplete"}
     assert record.extra.aborted in {"user", "timeout"}
     assert recorder.health().active == 0
+
+
+def test_a_cassette_that_closes_is_told_from_a_user(tmp_path: Path) -> None:
+    recorder = FlightRecorder()
+
+    async def run() -> None:
+        async with Context() as context:
+            context.effect(attach(context, recorder))
+            agent = Agent(ScriptedModel(Say("a long story", pace_s=30)), context=context, sessions=tmp_path / "sessions")
+            cassette = recording(tmp_path / "story.jsonl", settle_timeout_s=0.1).open()
+            task = asyncio.create_task(agent.delegate("tell"))
+            await asyncio.sleep(0.05)
+            with pytest.raises(CassetteLabError, match="1 call still ran at the end"):
+                await cassette.close()
+            assert (await task).stop_reason == "aborted"
+
+    asyncio.run(run())
+    assert [flight.extra.aborted for flight in recorder.query()] == ["dispose"]
 
 
 def test_children_have_sessions_of_their_own(tmp_path: Path) -> None:

@@ -10,29 +10,11 @@ import re
 import time
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final
 
+from cassette_lab.contracts import FailureCode
 from cassette_lab.errors import CassetteLabError
 from cassette_lab.jsonio import JsonObject, as_integer
-
-FailureCode: TypeAlias = Literal[
-    "AUTH",
-    "CONTENT_FILTER",
-    "CONTEXT_WINDOW_EXCEEDED",
-    "EMPTY_RESPONSE",
-    "INVALID_CREDENTIAL",
-    "INVALID_REQUEST",
-    "MALFORMED_RESPONSE",
-    "MISSING_CREDENTIAL",
-    "QUOTA",
-    "RATE_LIMIT",
-    "SERVER",
-    "STREAM_CLOSED",
-    "TIMEOUT",
-    "TRANSPORT",
-]
-"""``TRANSPORT``: no connection, or one that broke; ``STREAM_CLOSED``: an answer that ended, in good order, before its end;
-``MALFORMED_RESPONSE``: not the protocol that was asked for; the rest is what the words say."""
 
 RETRYABLE_CODES: Final[frozenset[FailureCode]] = frozenset({"EMPTY_RESPONSE", "RATE_LIMIT", "SERVER", "TIMEOUT", "TRANSPORT"})
 """Failures that may be gone at the next attempt."""

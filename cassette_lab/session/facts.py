@@ -35,7 +35,7 @@ def known_sum(values: Iterable[float | None]) -> float | None:
     return sum(known) if known else None
 
 
-class Turn(msgspec.Struct, frozen=True):
+class Turn(msgspec.Struct, frozen=True, gc=False):
     """One turn. ``end_kind`` is None while it is open; ``completed`` is the only success.
 
     ``end_cause`` says who aborted it, ``error_code`` and ``error_status`` why it failed. ``queued_at`` is when the message
@@ -70,7 +70,7 @@ class Turn(msgspec.Struct, frozen=True):
         return span_ms(self.queued_at, self.started_at)
 
 
-class Step(msgspec.Struct, frozen=True):
+class Step(msgspec.Struct, frozen=True, gc=False):
     """One step of a turn: a model call with its retries, and the tools it called.
 
     ``queued_at`` is when the first of the messages that joined the turn at this step was put into the agent's inbox (what a
@@ -102,7 +102,7 @@ class Step(msgspec.Struct, frozen=True):
         return span_ms(self.queued_at, self.started_at)
 
 
-class ModelCall(msgspec.Struct, frozen=True):
+class ModelCall(msgspec.Struct, frozen=True, gc=False):
     """One call of a model, or one attempt at it: what streamed, how it ended, what it cost.
 
     ``attempt`` counts the calls of one step from 1. ``requested_at`` estimates when the request was sent, which no log
@@ -158,7 +158,7 @@ class ModelCall(msgspec.Struct, frozen=True):
         return None if output is None or not streamed_ms else output * 1_000 / streamed_ms
 
 
-class Retry(msgspec.Struct, frozen=True):
+class Retry(msgspec.Struct, frozen=True, gc=False):
     """A model call that failed and was to be made again. ``delay_ms`` is the back-off as it was planned.
 
     ``started_at`` is when it was made again; None where it never was.
@@ -176,7 +176,7 @@ class Retry(msgspec.Struct, frozen=True):
     inherited: bool = False
 
 
-class Job(msgspec.Struct, frozen=True):
+class Job(msgspec.Struct, frozen=True, gc=False):
     """A tool's work as the harness kept it (format 4): tighter than the call, and it may outlive the call's result."""
 
     job_id: str | None
@@ -195,7 +195,7 @@ class Job(msgspec.Struct, frozen=True):
         return span_ms(self.started_at, self.finished_at)
 
 
-class ToolCall(msgspec.Struct, frozen=True):
+class ToolCall(msgspec.Struct, frozen=True, gc=False):
     """One tool call, and the first result it got. ``is_error`` is None while there is none.
 
     ``argument_bytes`` and ``result_bytes`` are UTF-8 (of a result its text blocks); ``arguments`` and ``result`` are kept
@@ -234,7 +234,7 @@ class ToolCall(msgspec.Struct, frozen=True):
         return span_ms(self.started_at, self.ended_at)
 
 
-class Compaction(msgspec.Struct, frozen=True):
+class Compaction(msgspec.Struct, frozen=True, gc=False):
     """A span of the conversation that was summed up. ``turn`` is None outside a turn.
 
     One that failed has ``failed`` and no usage, though it called a model. ``ended_at`` None: it is still open.
@@ -259,7 +259,7 @@ class Compaction(msgspec.Struct, frozen=True):
         return span_ms(self.started_at, self.ended_at)
 
 
-class Prune(msgspec.Struct, frozen=True):
+class Prune(msgspec.Struct, frozen=True, gc=False):
     """Events that were cut out of what the model sees, without a summary and without a model call."""
 
     seq: int
@@ -268,7 +268,7 @@ class Prune(msgspec.Struct, frozen=True):
     inherited: bool = False
 
 
-class Child(msgspec.Struct, frozen=True):
+class Child(msgspec.Struct, frozen=True, gc=False):
     """A subagent as its parent's catalog has it (formats 3 and later)."""
 
     session_id: str
@@ -279,7 +279,7 @@ class Child(msgspec.Struct, frozen=True):
     inherited: bool = False
 
 
-class Descriptor(msgspec.Struct, frozen=True):
+class Descriptor(msgspec.Struct, frozen=True, gc=False):
     """What a subagent's own log says it was started as."""
 
     mode: str | None = None
@@ -289,7 +289,7 @@ class Descriptor(msgspec.Struct, frozen=True):
     agent_model: str | None = None
 
 
-class Settlement(msgspec.Struct, frozen=True):
+class Settlement(msgspec.Struct, frozen=True, gc=False):
     """The message by which a background subagent's end reached its parent."""
 
     session_id: str
@@ -297,7 +297,7 @@ class Settlement(msgspec.Struct, frozen=True):
     inherited: bool = False
 
 
-class Surface(msgspec.Struct, frozen=True):
+class Surface(msgspec.Struct, frozen=True, gc=False):
     """What the session's model sees, its whole log folded: the seqs of the events, in order.
 
     ``problem`` is the rule that an event broke; ``nodes`` then are what was there before it.

@@ -13,7 +13,7 @@ from typing import Final
 from cassette_lab.errors import FormatError
 from cassette_lab.jsonio.text import decode_utf8, is_blank
 from cassette_lab.looking import open_regular, unreadable
-from cassette_lab.session.frames import BLOCK_BYTES, MAGIC, FrameError, decode_frame, is_zstd, walk_frame
+from cassette_lab.session.frames import MAGIC, FrameError, decode_frame, is_zstd, walk_frame
 from cassette_lab.session.locking import held_descriptor
 from cassette_lab.session.model import Physical
 
@@ -28,6 +28,8 @@ _MOST_TRIED_BLOCKS: Final = 1 << 12
 _MOST_TRIED_BYTES: Final = 1 << 30
 _SEARCHED_BYTES: Final = 1 << 16
 _WINDOW_BYTES: Final = 1 << 18
+_READ_BYTES: Final = 1 << 18
+"""Of raw text at once: so much, with what is made of it, stays in a processor's cache."""
 
 
 class LogFile:
@@ -203,7 +205,7 @@ class LogLines:
         if self.is_zstd:
             yield from self._frame_blocks()
             return
-        while self._at < self._file.size and (block := self._file.at(self._at, BLOCK_BYTES)):
+        while self._at < self._file.size and (block := self._file.at(self._at, _READ_BYTES)):
             self._at += len(block)
             self.text_bytes += len(block)
             yield block

@@ -28,8 +28,8 @@ from cassette_lab.session.chunks import (
 )
 from cassette_lab.session.kinds import is_known
 from cassette_lab.session.model import CHUNK_TYPE, ChunkRun, Event, Row
-from cassette_lab.session.quick import DELTAS, PACKED_ROWS, DeltaRow, NotQuick, run_of, skimmed_run_of
-from cassette_lab.session.skim import ChunkRow, decoder
+from cassette_lab.session.quick import DELTAS, PACKED_ROWS, DeltaRow, NotQuick, PackedRow, run_of, skimmed_run_of
+from cassette_lab.session.skim import ChunkRow, EventRow, decoder
 
 _MOST_UNKNOWN_TYPES: Final = 100
 _CHUNK_ROWS: Final = frozenset({DeltaRow, ChunkRow})
@@ -91,9 +91,14 @@ class Rows:
         """Rows as they are decoded, up to the first one that must be read the exact way: whether there was one."""
         try:
             for row in rows:
-                while type(row) in _CHUNK_ROWS and row.seq == self.position and type(row.data.chunk) in DELTAS:
+                kind = type(row)
+                while kind in _CHUNK_ROWS and type(row.data.chunk) in DELTAS and row.seq == self.position:
                     row = self._add_deltas(row, rows)  # noqa: PLW2901 - the one behind them
-                if row is not None and not self._add_quick(row):
+                    kind = type(row)
+                if kind in PACKED_ROWS:
+                    if not self._add_packed_row(row):
+                        return True
+                elif row is not None and not self._add_event_row(row):
                     return True
         except NotQuick:
             return True
@@ -143,16 +148,17 @@ class Rows:
             self.has_times = self.has_times or any(islice(times, before, None))
         return None
 
-    def _add_quick(self, row: Any) -> bool:
-        """A row of any other kind; False where it must be looked at the exact way."""
-        kind = type(row)
-        if kind in PACKED_ROWS:
-            run = skimmed_run_of(row) if self._skim else run_of(row)
-            if run is None or run.seq0 != self.position:
-                return False
-            self._add_run(run)
-            return True
-        if row.seq != self.position or kind is DeltaRow:
+    def _add_packed_row(self, row: PackedRow) -> bool:
+        """A packed row; False where it must be looked at the exact way."""
+        run = skimmed_run_of(row) if self._skim else run_of(row)
+        if run is None or run.seq0 != self.position:
+            return False
+        self._add_run(run)
+        return True
+
+    def _add_event_row(self, row: ChunkRow | EventRow | DeltaRow) -> bool:
+        """A row of any other kind; False where it must be looked at the exact way, as a delta that does not follow must."""
+        if row.seq != self.position:
             return False
         if self._folder.key is not None:
             self.close()

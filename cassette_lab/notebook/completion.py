@@ -15,10 +15,11 @@ from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMa
 
 from cassette_lab.notebook.options import VERBS, Option, Verb
 
-SUFFIXES: Final = (".jsonl",)
+SUFFIXES: Final = (".jsonl", ".flight.json")
 
 _LINE: Final = re.compile(r"\s*(?:[\w.\[\]'\"]+\s*=\s*)?%{1,2}cassette(?P<arguments>\s.*)")
-_LAST_WORD: Final = re.compile(r"""(?P<word>(?:"[^"]*"?|'[^']*'?|[^\s"'])*)\Z""")
+LAST_WORD: Final = re.compile(r"""(?P<word>(?:"[^"]*"?|'[^']*'?|[^\s"'])*)\Z""")
+"""The unfinished word before the cursor."""
 
 
 @context_matcher(identifier="cassette_lab.cassette", priority=200)
@@ -40,7 +41,7 @@ def candidates(arguments: str, upstreams: Callable[[], Iterable[str]] | None = N
 
     ``upstreams`` names the registered providers; by default those of the notebook's registry.
     """
-    found = _LAST_WORD.search(arguments)
+    found = LAST_WORD.search(arguments)
     fragment = found["word"] if found else ""
     before = arguments[: len(arguments) - len(fragment)].split()
     if not before:
@@ -57,7 +58,7 @@ def candidates(arguments: str, upstreams: Callable[[], Iterable[str]] | None = N
         return fragment, [f"{flag}={word}" for word in _values(option, value, upstreams)]
     if fragment.startswith("-"):
         return fragment, _flags(verb, fragment, before)
-    files = _files(fragment) if verb.files[1] != 0 else []
+    files = files_of(fragment) if verb.files[1] != 0 else []
     return fragment, files or (_flags(verb, fragment, before) if not fragment else [])
 
 
@@ -76,7 +77,7 @@ def _flags(verb: Verb, fragment: str, before: list[str]) -> list[str]:
 
 def _values(option: Option, fragment: str, upstreams: Callable[[], Iterable[str]] | None) -> list[str]:
     if option.completes == "file":
-        return _files(fragment)
+        return files_of(fragment)
     if option.completes == "upstream":
         return sorted(name for name in (upstreams or _registered)() if name.startswith(fragment))
     return [word for word in option.values if word.startswith(fragment)]
@@ -88,8 +89,8 @@ def _registered() -> Iterable[str]:
     return registered_names()
 
 
-def _files(fragment: str) -> list[str]:
-    """Cassette files and folders that begin with ``fragment``; those with blanks in their names come in quotes."""
+def files_of(fragment: str) -> list[str]:
+    """Our files and folders that begin with ``fragment``; those with blanks in their names come in quotes."""
     quote = fragment[:1] if fragment[:1] in ("'", '"') else ""
     written = fragment.strip("'\"") if quote else fragment
     folder, _, start = written.rpartition("/")

@@ -10,12 +10,17 @@ from IPython.lib.pretty import RepresentationPrinter
 from cassette_lab.notebook import tracebacks
 from cassette_lab.notebook.completion import cassette_matcher
 from cassette_lab.notebook.display import short_path
+from cassette_lab.notebook.flight_completion import flight_matcher
+from cassette_lab.notebook.flight_magics import FlightMagics
+from cassette_lab.notebook.flight_options import NAME as FLIGHT
 from cassette_lab.notebook.magics import CassetteMagics
 from cassette_lab.notebook.options import UsageError
 from cassette_lab.notebook.reports import show_diff
 from cassette_lab.notebook.transform import NAME, BodyStep, CellStep, StopStep
 
 _MAGICS: Final = CassetteMagics.__name__
+_FLIGHT_MAGICS: Final = FlightMagics.__name__
+_MATCHERS: Final = (cassette_matcher, flight_matcher)
 _DIFF: Final = ("cassette_lab.cassette.diff", "CassetteDiff")
 
 
@@ -28,7 +33,10 @@ def load(shell: InteractiveShell) -> None:
     magics.binding.register(shell)
     shell.input_transformers_cleanup.extend([CellStep(shell), StopStep(shell)])
     shell.ast_transformers.append(BodyStep(shell))
-    shell.Completer.custom_matchers.append(cassette_matcher)
+    flights = FlightMagics(shell)
+    shell.register_magics(flights)
+    flights.come()
+    shell.Completer.custom_matchers.extend(_MATCHERS)
     formatters = _formatters(shell)
     formatters["text/html"].for_type_by_name(*_DIFF, lambda difference: show_diff(difference)["text/html"])
     formatters["text/plain"].for_type_by_name(*_DIFF, _print_diff)
@@ -36,7 +44,10 @@ def load(shell: InteractiveShell) -> None:
 
 
 def unload(shell: InteractiveShell) -> None:
-    """Undo ``load``. A line form that is still open must be stopped first: its file would be left without an end."""
+    """Undo ``load``. A line form that is still open must be stopped first: its file would be left without an end.
+
+    A flight recorder that ``%flight`` turned on is turned off, and on again by the next ``load``: a reload forgets nothing.
+    """
     magics = shell.magics_manager.registry.get(_MAGICS)
     if magics is None:
         return
@@ -44,14 +55,18 @@ def unload(shell: InteractiveShell) -> None:
     if active is not None and not active.closed:
         raise UsageError(f"the {active.mode} of {short_path(active.path)} is open; %{NAME} stop ends it, then unload")
     del shell.magics_manager.registry[_MAGICS]
+    flights = shell.magics_manager.registry.pop(_FLIGHT_MAGICS, None)
+    if flights is not None:
+        flights.leave()
     magics.binding.unregister(shell)
     for kind in ("line", "cell"):
-        shell.magics_manager.magics[kind].pop(NAME, None)
+        for name in (NAME, FLIGHT):
+            shell.magics_manager.magics[kind].pop(name, None)
     steps = shell.input_transformers_cleanup
     steps[:] = [step for step in steps if not _is(step, CellStep, StopStep)]
     shell.ast_transformers[:] = [step for step in shell.ast_transformers if not _is(step, BodyStep)]
     matchers = shell.Completer.custom_matchers
-    matchers[:] = [matcher for matcher in matchers if matcher is not cassette_matcher]
+    matchers[:] = [matcher for matcher in matchers if matcher not in _MATCHERS]
     for kind in ("text/html", "text/plain"):
         _formatters(shell)[kind].pop(".".join(_DIFF), None)
     tracebacks.uninstall()

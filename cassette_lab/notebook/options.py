@@ -160,7 +160,7 @@ def parse(line: str, namespace: Mapping[str, Any] | None = None) -> Command:
         near = difflib.get_close_matches(words[0], VERBS, 1)
         hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(VERBS)}"
         raise UsageError(f"%cassette does not know {words[0]!r}; {hint}")
-    parser = _parser(verb)
+    parser = parser_of(verb)
     known, unknown = parser.parse_known_args(words[1:])
     strangers = [word for word in unknown if word.startswith("-")]
     if strangers:
@@ -217,9 +217,9 @@ def help_asked(line: str) -> str | None:
     return help_text() if verb is None else verb_help(verb)
 
 
-def verb_help(verb: Verb, *, shared: bool = True) -> str:
+def verb_help(verb: Verb, *, shared: bool = True, magic: str = "cassette") -> str:
     """One verb with its options; without ``shared``, those that ``record`` lists already are only named."""
-    lines = [f"%cassette {verb.usage}", f"    {verb.help}"]
+    lines = [f"%{magic} {verb.usage}", f"    {verb.help}"]
     if not shared:
         return "\n".join([*lines, f"    {' '.join(option.flag for option in verb.options)}: as above"])
     for option in verb.options:
@@ -239,11 +239,12 @@ class _Parser(argparse.ArgumentParser):
     """An argument parser that raises ``UsageError`` instead of leaving the program."""
 
     def error(self, message: str) -> NoReturn:
-        raise UsageError(f"%cassette {self.prog}: {message}")
+        raise UsageError(f"{self.prog}: {message}")
 
 
-def _parser(verb: Verb) -> _Parser:
-    parser = _Parser(prog=verb.name, add_help=False, allow_abbrev=False, argument_default=argparse.SUPPRESS)
+def parser_of(verb: Verb, magic: str = "cassette") -> argparse.ArgumentParser:
+    """A parser of a verb's files and options, which refuses with ``UsageError``; only what was given is in its answer."""
+    parser = _Parser(prog=f"%{magic} {verb.name}", add_help=False, allow_abbrev=False, argument_default=argparse.SUPPRESS)
     parser.add_argument("files", nargs="*", default=[])
     for option in verb.options:
         if option.repeatable:

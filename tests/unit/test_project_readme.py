@@ -14,6 +14,8 @@ import pytest
 
 from cassette_lab.cassette.config import CassetteConfig
 from cassette_lab.cli.commands import COMMANDS
+from cassette_lab.host.flights import FLIGHTS
+from cassette_lab.notebook.flight_options import parse
 from cassette_lab.notebook.options import VERBS
 from tests.benchmarks.generate import cassette_file
 
@@ -57,6 +59,27 @@ def test_the_sample_sessions_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
     exec(f"import cassette_lab as cl\n{blocks('python')[3]}", names)  # noqa: S102 - our own README
     assert names["lab"].sessions.num_rows == names["lab"].tree().num_rows > 1
     assert names["log"].header.id == "release-check"
+
+
+def test_the_flight_recorder_sees_the_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (block,) = (block for block in blocks("python") if "flight_recorder" in block)
+    names: dict[str, Any] = {}
+    program = compile(f"import cassette_lab as cl\n{block}", "README.md", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    try:
+        asyncio.run(eval(program, names))  # noqa: S307 - our own README
+    finally:
+        FLIGHTS.off()
+    asked = re.search(r'lab\.sql\("""(.*?)"""\)', block, re.DOTALL)
+    assert asked is not None
+    assert [(row["turn"], row["step"]) for row in names["lab"].sql(asked[1])] == [(1, 1), (2, 1)]
+
+
+def test_every_flight_line_is_a_command() -> None:
+    lines = re.findall(r"`%flight ?([^`…]*)`", README)
+    assert len(lines) >= 5
+    for line in lines:
+        parse(line)
 
 
 def test_every_command_line_parses() -> None:

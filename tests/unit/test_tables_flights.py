@@ -33,14 +33,17 @@ from cassette_lab.flight.reader import save_snapshot
 from cassette_lab.flight.recorder import FlightRecorder
 from cassette_lab.host.agent import Agent
 from cassette_lab.host.context import Context
+from cassette_lab.host.models.failures import ModelFailure
 from cassette_lab.host.models.scripted import Call, ScriptedModel
 from cassette_lab.tables import Lab, load, write_tables
 from cassette_lab.tables.flight_columns import FLIGHT_HEALTH, FLIGHTS
 from tests.unit.flight_samples import PROMPT, record
+from tests.unit.host_samples import patient
 from tests.unit.session_samples import header, text, turn, write
 
 FINISHED = Outcome("finished", finish="stop", total_ms=80.5, first_chunk_ms=12.25, usage=Usage(100, 20, cache_read_tokens=5))
 START = 1_700_000_000_000
+SNAPSHOTS = Path(__file__).resolve().parents[3] / "shared" / "golden" / "flight"
 JOIN = """
     select f.session_id, f.turn, f.step, f.attempt, f.outcome_kind, f.tools, m.finish_kind, m.settled_as
     from flights f join model_calls m using (session_id, turn, step, attempt)
@@ -257,6 +260,40 @@ def test_tables_of_flights_are_written_where_there_are_some(tmp_path: Path, caps
     assert main(["load", str(path), "-o", str(tmp_path / "parquet")]) == 0
     assert re.search(r"^1 row in .*flights\.parquet$", capsys.readouterr().out, re.MULTILINE)
     assert pq.read_table(tmp_path / "parquet" / "flights.parquet").num_rows == 1
+
+
+def test_retries_and_children_find_their_calls(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        recorder = FlightRecorder()
+        limited = ModelFailure("slow down", code="RATE_LIMIT", status=429, retry_after_s=0)
+        async with Context() as host:
+            attach(host, recorder)
+            parts: dict[str, Any] = {"context": host, "sessions": tmp_path / "logs", "retry": patient([])}
+            async with Agent(ScriptedModel("one", "two", "three"), subagents="fork", session_id="parent", **parts) as agent:
+                await agent.run("go")
+                await asyncio.gather(agent.delegate("x", provider="spawn"), agent.delegate("y", provider="fork"))
+            async with Agent(ScriptedModel(limited, "done"), session_id="retried", **parts) as agent:
+                await agent.run("go")
+        save_snapshot(recorder.snapshot(), tmp_path / "now.flight.json")
+
+    asyncio.run(scenario())
+    lab = load(tmp_path)
+    assert lab.model_calls["inherited"].to_pylist().count(True) == 1  # what the fork took over is no call of its own
+    rows = lab.sql(JOIN).to_pylist()
+    assert len(rows) == len(lab.flights) == 5
+    retried = [(row["attempt"], row["outcome_kind"], row["finish_kind"]) for row in rows if row["session_id"] == "retried"]
+    assert retried == [(1, "threw", "error"), (2, "finished", "stop")]
+
+
+@pytest.mark.skipif(not SNAPSHOTS.is_dir(), reason="shared data not present")
+def test_snapshots_of_the_original_are_loaded_whole() -> None:
+    paths = sorted(SNAPSHOTS.rglob("*.flight.json"))
+    assert paths
+    for path in paths:
+        lab = load(path)
+        assert len(lab.flights) == len(json.loads(path.read_text("utf-8"))["records"])
+        lab.flights.validate(full=True)
+    assert len(load(SNAPSHOTS).flight_health) == len(paths)
 
 
 def test_requests_are_joined_to_the_calls_of_the_session_logs(tmp_path: Path) -> None:

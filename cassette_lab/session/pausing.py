@@ -1,6 +1,6 @@
 """Reading a large log without the garbage collector, which would look through all that was made so far again and again.
 
-What a log is decoded to refers to nothing in circles, so that there is nothing to collect.
+What a log is decoded to, and what is made of that, refers to nothing in circles, so that there is nothing to collect.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from cassette_lab.errors import CassetteLabError
 from cassette_lab.jsonio.text import show
 from cassette_lab.session.finding import is_log, is_store
 from cassette_lab.session.opening import each_facts, file_facts
+from cassette_lab.session.pausing import collector_paused
 from cassette_lab.tables.gathering import ENOUGH_ROWS, Columns, Gathering
 from cassette_lab.tables.session_rows import rows_of
 
@@ -36,7 +37,10 @@ def build(
     if is_store(path):
         yield from _store(path, bodies=bodies, collect=collect, progress=progress)
         return
-    yield from rows_of(file_facts(path, bodies=bodies, progress=progress), bodies=bodies)
+    facts = file_facts(path, bodies=bodies, progress=progress)
+    with collector_paused():
+        rows = list(rows_of(facts, bodies=bodies))
+    yield from rows
 
 
 def _store(

@@ -44,6 +44,7 @@ from tests.unit.session_samples import header, text, turn, write
 FINISHED = Outcome("finished", finish="stop", total_ms=80.5, first_chunk_ms=12.25, usage=Usage(100, 20, cache_read_tokens=5))
 START = 1_700_000_000_000
 SNAPSHOTS = Path(__file__).resolve().parents[3] / "shared" / "golden" / "flight"
+RUNS = SNAPSHOTS.parent / "session" / "flight"
 JOIN = """
     select f.session_id, f.turn, f.step, f.attempt, f.outcome_kind, f.tools, m.finish_kind, m.settled_as
     from flights f join model_calls m using (session_id, turn, step, attempt)
@@ -294,6 +295,25 @@ def test_snapshots_of_the_original_are_loaded_whole() -> None:
         assert len(lab.flights) == len(json.loads(path.read_text("utf-8"))["records"])
         lab.flights.validate(full=True)
     assert len(load(SNAPSHOTS).flight_health) == len(paths)
+
+
+@pytest.mark.skipif(not RUNS.is_dir(), reason="shared data not present")
+def test_requests_of_the_real_runtime_are_the_calls_of_its_logs() -> None:
+    runs = [path for path in sorted(RUNS.iterdir()) if path.is_dir()]
+    assert runs
+    for run in runs:
+        lab = load(run)
+        rows = lab.sql("""
+            select f.model = m.model same, f.duration_ms - m.duration_ms late_ms,
+                   f.input_tokens is not distinct from m.input_tokens
+                   and f.output_tokens is not distinct from m.output_tokens tokens
+            from flights f full join (from model_calls where not inherited) m using (session_id, turn, step, attempt)
+        """).to_pylist()
+        assert len(rows) == len(lab.flights)
+        for row in rows:
+            assert row["same"]
+            assert row["tokens"]
+            assert abs(row["late_ms"]) < 50
 
 
 def test_requests_are_joined_to_the_calls_of_the_session_logs(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from cassette_lab.flight.messages import MESSAGES, Locale
 from cassette_lab.flight.model import OUTCOME_KINDS, FlightRecord
 from cassette_lab.notebook.display import INK, MUTED, Bundle
 from cassette_lab.views.flights import TimesWords, request_times
+from cassette_lab.views.theme import STYLE
 
 SHOWN_REQUESTS: Final = 20
 
@@ -61,7 +62,8 @@ class FlightView:
             drawing = request_times(self.records, _WORDS[self.locale])
             if lively:
                 bars = "\n".join([*drawing.draw_text(_TEXT_COLUMNS), *drawing.notes])
-                parts += [f'<pre style="{_PRE};color:{INK}">{escape(bars)}</pre>', drawing.cells.html()]
+                parts.append(f'<pre style="{_PRE};color:{INK}">{escape(bars)}</pre>')
+                parts.append(f'<figure class="clab"><style>{STYLE}</style>{drawing.cells.html()}</figure>')
             else:
                 parts.append(drawing.html(opened=True))
         parts += [f'<div style="color:{MUTED}">{escape(note)}</div>' for note in self.notes]
@@ -77,6 +79,20 @@ def shown_records(result: CommandResult, records: Sequence[FlightRecord]) -> tup
 
 
 _TEXT_COLUMNS: Final = 88
+
+NOTES: Final[dict[Locale, dict[str, str]]] = {
+    "en": {
+        "watched": "the agents of this kernel are watched",
+        "off": "nobody is watched now; %flight on goes on",
+        "once": "--live goes on in a notebook only; here it is shown once",
+    },
+    "zh": {
+        "watched": "已开始观察本内核的智能体",
+        "off": "现在没有观察；%flight on 继续观察",
+        "once": "--live 只在笔记本中持续更新；这里只显示一次",
+    },
+}
+"""What may stand beside an answer."""
 
 
 def _words(locale: Locale, title: str, legend: str, axis: str, *headers: str) -> TimesWords:

@@ -17,7 +17,7 @@ from cassette_lab.flight.recorder import FlightConfig, FlightRecorder
 from cassette_lab.host.flights import FLIGHTS
 from cassette_lab.looking import exists, from_home, os_reason
 from cassette_lab.notebook.display import GREEN, QuietLine, short_path
-from cassette_lab.notebook.flight_display import FlightView, locale_now, shown_records
+from cassette_lab.notebook.flight_display import NOTES, FlightView, locale_now, shown_records
 from cassette_lab.notebook.flight_live import LiveFlight
 from cassette_lab.notebook.flight_options import NAME, SHOWING, help_asked, help_text, parse
 from cassette_lab.notebook.options import Command, UsageError
@@ -74,11 +74,12 @@ class FlightMagics(Magics):
     def _show(self, command: Command) -> FlightView | QuietLine | None:
         recorder = FLIGHTS.recorder or _watch(None)
         answer = _answer(command, recorder.snapshot())
-        notes = [] if FLIGHTS.is_on else [f"nobody is watched now; %{NAME} on goes on"]
+        told = NOTES[_locale(command)]
+        notes = [] if FLIGHTS.is_on else [told["off"]]
         if not command.given.get("live"):
             return _noted(answer, notes)
         if not (hasattr(self.shell, "kernel") and loop_is_running()):
-            return _noted(answer, [*notes, "--live goes on in a notebook only; here it is shown once"])
+            return _noted(answer, [*notes, told["once"]])
         self.end_live()
         self._live = LiveFlight(recorder, lambda: _answer(command, recorder.snapshot()))
         return None
@@ -151,16 +152,22 @@ def sessions_of(snapshot: Snapshot) -> list[str]:
 def _answer(command: Command, snapshot: Snapshot) -> FlightView | QuietLine:
     """What the command's words ask of a session, in the language of this moment."""
     session_id = _session(command.given.get("session"), snapshot)
-    locale: Locale = command.given.get("locale") or locale_now()
+    locale = _locale(command)
     words = " ".join((command.verb, *command.files))
     result = run_command(words, snapshot, session_id or "", locale=locale, thresholds=_KERNEL.thresholds)
     if result.error == "no-records":
-        watched = ["the agents of this kernel are watched"] if session_id is None and FLIGHTS.is_on else []
+        watched = [NOTES[locale]["watched"]] if session_id is None and FLIGHTS.is_on else []
         return QuietLine("○", [result.text, *watched], muted=True)
     if result.error is not None:
         raise UsageError(result.text)
     records = [record for record in snapshot.records if record.session_id == session_id]
     return FlightView(result, shown_records(result, records), session_id, locale)
+
+
+def _locale(command: Command) -> Locale:
+    """The language that was asked for, else that of the environment at this moment."""
+    asked: Locale | None = command.given.get("locale")
+    return asked or locale_now()
 
 
 def _session(asked: str | None, snapshot: Snapshot) -> str | None:

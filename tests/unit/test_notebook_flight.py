@@ -16,7 +16,7 @@ from cassette_lab.flight.model import Outcome, RecordExtra, RequestProjection, S
 from cassette_lab.host.context import HOST
 from cassette_lab.host.flights import HostFlights
 from cassette_lab.notebook.flight_completion import candidates
-from cassette_lab.notebook.flight_display import FlightView, locale_now, shown_records
+from cassette_lab.notebook.flight_display import NOTES, FlightView, locale_now, shown_records
 from cassette_lab.notebook.flight_options import SHOWING, VERBS, help_asked, help_text, parse
 from cassette_lab.notebook.options import UsageError
 from cassette_lab.views.flights import request_category
@@ -159,6 +159,7 @@ def test_a_lively_answer_costs_no_picture() -> None:
 
 
 def test_an_answer_in_chinese() -> None:
+    assert NOTES["en"].keys() == NOTES["zh"].keys()
     shown = view(locale="zh")._repr_mimebundle_()
     assert "失败 (RATE_LIMIT)" in shown["text/plain"]
     assert shown["text/plain"].splitlines()[-1] == "浅色：首块之前"  # noqa: RUF001 - Chinese has punctuation of its own

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -19,12 +20,15 @@ import pytest
 from cassette_lab.errors import ClosedError, ConfigError, MismatchError
 from cassette_lab.flight.model import Snapshot
 from cassette_lab.flight.reader import read_snapshot
+from cassette_lab.host.harness.current import harness
 from cassette_lab.host.harness.recording import HarnessReplay, record_harness, replay_harness
 from cassette_lab.host.harness.runtime import Harness, HarnessError, HarnessRun
 from cassette_lab.server.mock_model import MockModel, Say
 from cassette_lab.session.finding import find_logs
 from cassette_lab.session.reader import read_session
 from tests.unit.harness_runs import KEY, OPTIONS, bash, need_runtime, script
+
+MODEL = "deepseek-v4-pro"  # not the default: a replay has to know it
 
 
 @dataclass(frozen=True)
@@ -43,13 +47,17 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recorded]:
     cwd.mkdir()
 
     async def record(url: str) -> tuple[HarnessRun, Snapshot | None]:
-        async with record_harness(base / "recording", base_url=url, cwd=cwd, **OPTIONS) as recording:
+        async with record_harness(base / "recording", base_url=url, cwd=cwd, model=MODEL, **OPTIONS) as recording:
+            assert harness() is recording
             run = await recording.run("PLAN the SECRET work")
+        status = recording.status()
+        assert (status.prompts, status.sessions, status.calls) == (1, 3, 9)
         return run, recording.flights
 
     with pytest.MonkeyPatch.context() as patch, MockModel(script(cwd)) as model:
         patch.setenv("HARNESS_TEST_KEY", KEY)
         run, flights = asyncio.run(record(model.base_url))
+        assert {request.document["model"] for request in model.requests} == {MODEL}
         assert {request.headers["x-api-key"] for request in model.requests} == {KEY}
     assert flights is not None
     yield Recorded(base / "recording", cwd, run, flights)
@@ -185,6 +193,27 @@ def test_a_recording_is_not_written_over(recorded: Recorded) -> None:
         asyncio.run(run())
 
 
+def test_a_recording_may_be_replaced_and_one_of_nothing_is_none(recorded: Recorded, tmp_path: Path) -> None:
+    folder = tmp_path / "again"
+    shutil.copytree(recorded.folder, folder)
+    (folder / "notes.txt").touch()
+
+    async def run() -> None:
+        async with record_harness(folder, write_mode="truncate") as recording:
+            assert harness() is recording
+            assert [path.name for path in folder.iterdir()] == ["trace.jsonl"]
+        assert recording.flights is None
+
+    with pytest.raises(ConfigError, match=r"more in this folder than a recording \(notes.txt\)"):
+        asyncio.run(run())
+    assert (folder / "sessions").is_dir()
+    (folder / "notes.txt").unlink()
+    asyncio.run(run())
+    assert not folder.exists()
+    with pytest.raises(ConfigError, match="no run of the harness is being recorded or replayed"):
+        harness()
+
+
 def test_there_is_nothing_to_replay(tmp_path: Path) -> None:
     async def run() -> None:
         async with replay_harness(tmp_path):
@@ -203,8 +232,8 @@ def test_an_interrupt_ends_the_runtime_with_all_that_it_started(tmp_path: Path) 
         return [line for line in listed.splitlines() if mark in line and "ps -eo" not in line]
 
     async def run(url: str) -> None:
-        harness = Harness(tmp_path / "home", base_url=url, cwd=tmp_path, **OPTIONS)
-        task = asyncio.create_task(harness.run("work"))
+        runtime = Harness(tmp_path / "home", base_url=url, cwd=tmp_path, **OPTIONS)
+        task = asyncio.create_task(runtime.run("work"))
         for _ in range(200):
             await asyncio.sleep(0.05)
             if left():
@@ -217,9 +246,9 @@ def test_an_interrupt_ends_the_runtime_with_all_that_it_started(tmp_path: Path) 
         assert time.monotonic() - began < 5
         assert left() == []
         assert runtimes() == []
-        await harness.close()
+        await runtime.close()
         with pytest.raises(ClosedError):
-            await harness.run("more")
+            await runtime.run("more")
 
     with MockModel([Say(tools=[bash(f"{mark} & {mark}", "call_1")])]) as model:
         asyncio.run(run(model.base_url))

@@ -11,7 +11,14 @@ import pytest
 
 from cassette_lab.errors import ConfigError, FormatError, MismatchError
 from cassette_lab.host.harness.channel import TICK
-from cassette_lab.host.harness.recorded import RecordedCall, RecordedSession, difference, load_sessions, with_live_names
+from cassette_lab.host.harness.recorded import (
+    RecordedCall,
+    RecordedSession,
+    difference,
+    load_sessions,
+    route_of,
+    with_live_names,
+)
 from cassette_lab.host.harness.script import HarnessScript
 from cassette_lab.jsonio import JsonObject
 
@@ -245,6 +252,18 @@ class TestFolders:
         ends = [{"e": "return", "stream": 1, "t": 5.0}, {"e": "done", "stream": 2, "t": 7.5}]
         (only,) = load_sessions(self.write(tmp_path, asked[0], ends[0], title, asked[1], ends[1]))
         assert [(each.rank, each.digests) for each in only.calls] == [(0, digests("1")), (1, digests("2"))]
+
+    def test_a_trace_tells_which_model_was_asked(self, tmp_path: Path) -> None:
+        route = {"provider": "p", "model": "large"}
+        asked = {"e": "stream", "stream": 1, "marked": True, "sessionId": "root", "digests": digests("1"), "options": route}
+        folder = self.write(tmp_path, asked)
+        assert route_of(folder) == route
+        (only,) = load_sessions(folder)
+        assert only.calls[0].digests == {**digests("1"), **route}
+        other = {**digests("1"), **route, "model": "small"}
+        assert difference(only.calls[0].digests, other) == "the model is p / small instead of p / large"
+        (folder / "trace.jsonl").unlink()
+        assert route_of(folder) == {}
 
     def test_a_torn_last_line_is_left_out_and_others_are_refused(self, tmp_path: Path) -> None:
         folder = self.write(tmp_path, {"e": "request"})

@@ -21,15 +21,20 @@ LAUNCHER = Path(__file__).with_name("launcher.py")
 
 def launch_arguments(key_variable: str | None, profile: str, patches: Sequence[Path]) -> tuple[str, ...]:
     """The command of the runtime. Raises ``ConfigError`` where the extra ``harness`` is not installed, or has no build."""
+    mounted = [argument for patch in patches for argument in ("--patch", str(patch))]
+    return (sys.executable, str(LAUNCHER), key_variable or "-", *need_runtime(), "--profile", profile, *mounted)
+
+
+def need_runtime() -> Sequence[str]:
+    """The runtime's own command. Raises ``ConfigError`` where there is none."""
     import_sdk()
     from deepseek_harness_runtime import resolve_bundled_launch_args
 
     try:
-        runtime = resolve_bundled_launch_args()
+        command: Sequence[str] = resolve_bundled_launch_args()
     except (OSError, ValueError) as error:
         raise ConfigError(f"there is no DeepSeek Harness runtime for this machine ({error})", code="EXTRA_MISSING") from None
-    mounted = [argument for patch in patches for argument in ("--patch", str(patch))]
-    return (sys.executable, str(LAUNCHER), key_variable or "-", *runtime, "--profile", profile, *mounted)
+    return command
 
 
 def import_sdk() -> Any:

@@ -97,14 +97,14 @@ def _add_trace(sessions: Mapping[str, RecordedSession], trace: Iterator[JsonObje
     owners: dict[Any, str] = {}
     for event in trace:
         kind, stream = event.get("e"), event.get("stream")
-        if kind == "stream" and _is_logged(event):
+        if kind == "stream" and is_logged(event):
             session_id = str(event.get("sessionId"))
             place = met[session_id] = met.get(session_id, -1) + 1
             session = sessions.get(session_id)
             if session is not None and place < len(session.calls):
                 call = streams[stream] = session.calls[place]
                 owners[stream] = session_id
-                call.digests = event.get("digests") or {}
+                call.digests = request_of(event)
         elif kind in ("done", "threw", "return", "throw-in") and stream in streams:
             ended.append((float(event.get("t") or 0), owners[stream], streams.pop(stream)))
     before = (0.0, "")
@@ -114,9 +114,23 @@ def _add_trace(sessions: Mapping[str, RecordedSession], trace: Iterator[JsonObje
         before = (time, owner)
 
 
-def _is_logged(event: JsonObject) -> bool:
+def is_logged(event: JsonObject) -> bool:
     """Whether the call of this event is in the log: steps and compactions are, titles and the like are not."""
     return event.get("marked") is True or (event.get("options") or {}).get("purpose") == "compaction"
+
+
+def request_of(event: JsonObject) -> JsonObject:
+    """What an event of a trace tells of a request, so that two can be compared: digests, and the model that was asked."""
+    options = event.get("options") or {}
+    return {**(event.get("digests") or {}), **{name: options[name] for name in ("provider", "model") if name in options}}
+
+
+def route_of(folder: Path) -> dict[str, str]:
+    """The provider and the model that a recording asked first; nothing where it has no trace."""
+    if not (folder / TRACE).exists():
+        return {}
+    asked = next((request_of(event) for event in read_trace(folder / TRACE) if event.get("e") == "stream"), {})
+    return {name: asked[name] for name in ("provider", "model") if isinstance(asked.get(name), str)}
 
 
 def difference(recorded: Mapping[str, Any], live: Mapping[str, Any]) -> str | None:
@@ -131,7 +145,8 @@ def difference(recorded: Mapping[str, Any], live: Mapping[str, Any]) -> str | No
         return f"the request has {len(now)} messages instead of {len(before)}"
     if recorded.get("tools") != live.get("tools"):
         return "the tools are not the recorded ones"
-    return None
+    asked, asks = [" / ".join(str(request.get(name)) for name in ("provider", "model")) for request in (recorded, live)]
+    return None if asked == asks else f"the model is {show(asks)} instead of {show(asked)}"
 
 
 def with_live_names(chunks: list[StreamChunk], names: Mapping[str, str]) -> list[StreamChunk]:

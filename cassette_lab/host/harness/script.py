@@ -15,7 +15,14 @@ from typing import Any, Final, Literal, TypeAlias
 
 from cassette_lab.errors import MismatchError
 from cassette_lab.host.harness.channel import TICK
-from cassette_lab.host.harness.recorded import RecordedCall, RecordedSession, difference, load_sessions, with_live_names
+from cassette_lab.host.harness.recorded import (
+    RecordedCall,
+    RecordedSession,
+    difference,
+    load_sessions,
+    request_of,
+    with_live_names,
+)
 from cassette_lab.jsonio import JsonObject
 
 DepartureKind: TypeAlias = Literal["changed-request", "extra-call", "extra-session", "missing-calls", "missing-session"]
@@ -108,7 +115,7 @@ class HarnessScript:
 
     def _asked(self, event: JsonObject) -> list[JsonObject]:
         stream, live_id = event.get("stream"), str(event.get("sessionId"))
-        call = self._call(live_id, event.get("digests") or {})
+        call = self._call(live_id, request_of(event))
         if isinstance(call, str):
             return [{"stream": stream, "error": {"message": call, "code": "REPLAY_DEPARTED"}}, *self._due()]
         answer: JsonObject = {

@@ -35,12 +35,16 @@ if TYPE_CHECKING:
     from cassette_lab.host import record, replay, run_subagent, subagent
     from cassette_lab.host.agent import Agent, AgentResult
     from cassette_lab.host.flights import flight_recorder
+    from cassette_lab.host.harness.current import harness
+    from cassette_lab.host.harness.provider import HarnessProvider
+    from cassette_lab.host.harness.recording import record_harness, replay_harness
+    from cassette_lab.host.harness.runtime import Harness, HarnessError, HarnessRun
     from cassette_lab.host.models.deepseek_messages import DeepSeekMessages
     from cassette_lab.host.models.failures import ModelFailure
     from cassette_lab.host.models.openai_chat import OpenAIChat
     from cassette_lab.host.models.scripted import Call, Say, ScriptedModel
     from cassette_lab.host.retrying import RetryPolicy
-    from cassette_lab.host.tools import ToolContext, tool
+    from cassette_lab.host.tools import ToolContext, ToolError, ToolOutput, tool
     from cassette_lab.session.model import SessionLog
     from cassette_lab.session.opening import open_session
     from cassette_lab.session.replay_model import ReplayModel
@@ -62,6 +66,10 @@ _HOME = {
     "ConfigError": "errors",
     "DeepSeekMessages": "host.models.deepseek_messages",
     "FormatError": "errors",
+    "Harness": "host.harness.runtime",
+    "HarnessError": "host.harness.runtime",
+    "HarnessProvider": "host.harness.provider",
+    "HarnessRun": "host.harness.runtime",
     "IdentityError": "errors",
     "Lab": "tables",
     "LockedError": "errors",
@@ -79,13 +87,18 @@ _HOME = {
     "SubagentRequest": "contracts",
     "SubagentResult": "contracts",
     "ToolContext": "host.tools",
+    "ToolError": "host.tools",
+    "ToolOutput": "host.tools",
     "diff": "cassette.diff",
     "flight_recorder": "host.flights",
+    "harness": "host.harness.current",
     "load": "tables",
     "open_session": "session.opening",
     "read_cassette": "cassette.reader",
     "record": "host",
+    "record_harness": "host.harness.recording",
     "replay": "host",
+    "replay_harness": "host.harness.recording",
     "report": "views",
     "rescue": "cassette.rescue",
     "run_subagent": "host",
@@ -112,6 +125,10 @@ __all__ = [
     "ConfigError",
     "DeepSeekMessages",
     "FormatError",
+    "Harness",
+    "HarnessError",
+    "HarnessProvider",
+    "HarnessRun",
     "IdentityError",
     "Lab",
     "LockedError",
@@ -129,13 +146,18 @@ __all__ = [
     "SubagentRequest",
     "SubagentResult",
     "ToolContext",
+    "ToolError",
+    "ToolOutput",
     "diff",
     "flight_recorder",
+    "harness",
     "load",
     "open_session",
     "read_cassette",
     "record",
+    "record_harness",
     "replay",
+    "replay_harness",
     "report",
     "rescue",
     "run_subagent",

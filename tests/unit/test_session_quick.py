@@ -109,3 +109,42 @@ def test_tool_call_deltas_with_and_without_a_name_are_different_runs(name: str |
     (run,) = rows.take()
     assert not isinstance(run, tuple)
     assert (run.name, run.members) == (name, 2)
+
+
+_SAME: dict[str, Any] = {"turn": 1, "step": 1, "kind": "text-delta", "index": 0, "seq": 0, "id": "c", "name": "read"}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"turn": 2}, {"step": 2}, {"kind": "reasoning-delta"}, {"index": 1}, {"id": "d"}, {"name": None}, {"seq": 1}, {"seq": -1}],
+    ids=str,
+)
+@pytest.mark.parametrize("kind", ["text-delta", "tool-call-delta"])
+def test_a_run_ends_where_its_members_differ(kind: str, other: dict[str, Any]) -> None:
+    texts = []
+    for number in range(5):
+        said = {**_SAME, "kind": kind, **(other if number == 2 else {})}
+        members = {"id": said["id"], "name": said["name"]} if said["kind"] == "tool-call-delta" else {}
+        value = delta(number + said["seq"], "x", said["kind"], **{name: each for name, each in members.items() if each})
+        value["data"].update(turn=said["turn"], step=said["step"])
+        chunk = value["data"]["chunk"]
+        chunk["index"] = said["index"]
+        if members:
+            chunk["argumentsDelta"] = chunk.pop("text")
+        texts.append(line(value)[:-1])
+    results = []
+    for quick in (True, False):
+        rows = Rows(0)
+        error = None
+        try:
+            if quick:
+                rows.add_lines(texts)
+            else:
+                for text in texts:
+                    rows.add(read_json(text))
+        except RowError as refused:
+            error = str(refused)
+        rows.close()
+        results.append((repr(rows.take()), rows.position, rows.stored, rows.has_times, error))
+    assert results[0] == results[1]
+    assert not ({"seq"} & other.keys()) or results[0][-1] is not None

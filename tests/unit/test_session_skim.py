@@ -168,6 +168,54 @@ def test_a_skimmed_log_tells_what_the_exact_way_tells(data: bytes) -> None:
         assert skimmed == _told(data)
 
 
+def _log(*rows: dict[str, Any], **members: Any) -> bytes:
+    """A log of these rows with seqs and times, unless they have their own."""
+    lines, seq = [line(header(**members))], 0
+    for row in rows:
+        is_packed = row["type"].endswith("-chunks")
+        names = ("seq0", "time0") if is_packed else ("seq", "time")
+        lines.append(line({"type": row["type"], names[0]: seq, names[1]: START_MS + 7 * seq, **row}))
+        seq += len(row["data"]["dt"]) + 1 if is_packed else 1
+    return b"".join(lines)
+
+
+_CALLED = _event("tool/call", {**_STEP, "callId": "c", "name": "read", "arguments": "{}"})
+_REPLACED = {"op": "replace", "start": 0, "end": 0}
+_DELTA, _FINISHED = (
+    _chunk("text-delta", index=0, text="a"),
+    _chunk("finish", reason={"kind": "error", "failure": {"code": "X"}}),
+)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [_CALLED, _event("tool/result", {"message": {}, "callId": "c", "content": [_TEXT]})],
+        [_CALLED, _event("tool/result", {"message": {"more": 1}, "callId": "c", "content": [_TEXT]})],
+        [_CALLED, _event("tool/result", {"message": {"content": [{**_RESULT, "content": [_TEXT, None]}]}})],
+        [_event("turn/end", {"turn": 1, "reason": {"kind": "error", "error": {"code": "X", "status": 500}}})],
+        [_event("turn/end", {"turn": 1, "reason": {"kind": "error", "error": {"more": 1}, "code": "X"}})],
+        [_event("turn/end", {"turn": 1, "reason": {"kind": "aborted", "reason": {"kind": "user"}}})],
+        [_DELTA, _FINISHED, _DELTA, _FINISHED, _DELTA],
+        [_DELTA, _DELTA, {**_DELTA, "seq": 3}, _DELTA],
+        [_DELTA, _DELTA, {**_DELTA, "seq": 0}, _DELTA],
+        [_DELTA, {**_DELTA, "time": 5.0}, {**_DELTA, "time": 0}, {**_DELTA, "time": 2**53}, _DELTA],
+        [_ROWS[2], _event("user/message", {}, surfaceOp=_REPLACED, sourceEventSeqs=[0])],
+        [_ROWS[2], _event("user/message", {}, surfaceOp=_REPLACED, sourceEventSeqs=[])],
+        [_ROWS[2], _event("user/message", {}, surfaceOp="other", sourceEventSeqs=[7])],
+        [_ROWS[0], _event("step/start", _STEP, sourceEventSeqs=1)],
+        [_DELTA, {**_ROWS[16], "data": {**_STEP, "index": 0, "dt": [5], "texts": ["a"]}}],
+        [_DELTA, {**_ROWS[16], "time0": 2**53 - 1}],
+        [_DELTA, {**_ROWS[16], "seq0": -1}],
+        [_chunk("usage", usage={"inputTokens": -1, "outputTokens": 2.0}), _chunk("usage", usage=None), _FINISHED],
+    ],
+)
+def test_odd_rows_of_a_skimmed_log_tell_what_the_exact_way_tells(rows: list[dict[str, Any]]) -> None:
+    skimmed = _told(_log(*rows))
+    with _exact():
+        assert skimmed == _told(_log(*rows))
+
+
 @pytest.mark.parametrize("row", _ROWS, ids=lambda row: row["type"])
 @pytest.mark.parametrize(
     "odd",

@@ -21,6 +21,7 @@ from cassette_lab.flight.reader import Flights, is_log, read_flights, read_log
 from cassette_lab.jsonio import as_integer
 from cassette_lab.jsonio.text import arrow_text
 from cassette_lab.looking import exists
+from cassette_lab.session.reader import FILE_NAME
 from cassette_lab.tables.flight_columns import FLIGHT_HEALTH, FLIGHTS, MISSES, TOKENS
 from cassette_lab.tables.gathering import Columns
 
@@ -42,8 +43,8 @@ def found_in_folder(path: Path) -> bool:
     full = _FULL.fullmatch(name)
     if full is not None:
         return full["log"].endswith(".jsonl") and not exists(path.with_name(full["log"])) and is_log(_head(path))
-    if name.endswith(".jsonl"):
-        return is_log(_head(path))
+    if name.endswith(".jsonl"):  # thousands of session logs need not be opened once more
+        return FILE_NAME.fullmatch(name) is None and is_log(_head(path))
     return name.endswith(".json") and _SNAPSHOT.match(_head(path)) is not None
 
 

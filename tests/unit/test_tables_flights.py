@@ -35,6 +35,8 @@ from cassette_lab.host.agent import Agent
 from cassette_lab.host.context import Context
 from cassette_lab.host.models.failures import ModelFailure
 from cassette_lab.host.models.scripted import Call, ScriptedModel
+from cassette_lab.notebook import reports
+from cassette_lab.notebook.options import parse
 from cassette_lab.tables import Lab, load, write_tables
 from cassette_lab.tables.flight_columns import FLIGHT_HEALTH, FLIGHTS
 from tests.unit.flight_samples import PROMPT, record
@@ -242,7 +244,7 @@ def test_the_lab_shows_its_requests(tmp_path: Path) -> None:
     slow = Outcome("finished", finish="stop", total_ms=1900, first_chunk_ms=900, usage=Usage(50, 10))
     rows = [record("r1", outcome=FINISHED), record("r2", step=2, outcome=slow), record("r3", step=3)]
     save(tmp_path / "a.flight.json", *reversed(rows), correlation_misses=2)
-    lab = load(tmp_path)
+    lab = reports.load(parse(f"load {tmp_path}"))  # as the magic does
     shown = lab._repr_mimebundle_()
     assert shown["text/plain"].splitlines()[:3] == [
         "✓ 3 model requests",

@@ -81,7 +81,7 @@ def help_text() -> str:
         "A verb's own help: %flight VERB --help",
     ]
     for name, verb in VERBS.items():
-        lines += ["", verb_help(verb, shared=verb.options is not _SHOWING or name == "latest", magic=NAME)]
+        lines += ["", verb_help(verb, known=() if name == "latest" else _SHOWING, magic=NAME)]
     return "\n".join(lines)
 
 

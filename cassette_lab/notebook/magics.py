@@ -13,10 +13,13 @@ from IPython.core.magic import Magics, line_cell_magic, magics_class, needs_loca
 from cassette_lab.errors import CassetteLabError, ConfigError
 from cassette_lab.host.active import ActiveCassette
 from cassette_lab.host.current import current_cassette
+from cassette_lab.host.harness.current import current_harness
 from cassette_lab.notebook import reports
 from cassette_lab.notebook.binding import CellBinding
-from cassette_lab.notebook.block import CellBlock, closed, finish_now, opened
+from cassette_lab.notebook.block import Block, closed, finish_now
+from cassette_lab.notebook.cassette_cell import CassetteBlock, CassetteTaping, opened
 from cassette_lab.notebook.display import QuietLine, publish, sentence, short_path
+from cassette_lab.notebook.harness_cell import live_harness_line, opened_harness
 from cassette_lab.notebook.lines import MARKS
 from cassette_lab.notebook.options import TIME, Command, UsageError, help_asked, help_text, parse
 from cassette_lab.notebook.transform import BODY_VERBS, NAME, awaits, loop_is_running
@@ -47,7 +50,9 @@ class CassetteMagics(Magics):
         if command.verb in BODY_VERBS:
             self._refuse_a_second()
         if cell is ...:
-            return CellBlock(command, self.shell, self._opened)
+            if command.given.get("harness"):
+                return Block(command, self.shell, lambda: opened_harness(command))
+            return CassetteBlock(command, self.shell, self._opened)
         if cell is None:
             return self._line_form(command)
         if command.verb in BODY_VERBS:
@@ -57,18 +62,28 @@ class CassetteMagics(Magics):
     cassette.__doc__ = help_text()
 
     def _refuse_a_second(self) -> None:
+        taped = current_harness()
+        if taped is not None:
+            raise ConfigError(
+                f"the {taped.mode} of the harness in {short_path(taped.path)} is active, and there is one at a time; {_ENDS}"
+            )
         active = current_cassette()
         if active is not None:
-            ends = f"%{NAME} stop ends it" if active is self.line_cassette else "it ends with its block"
+            ends = f"%{NAME} stop ends it" if active is self.line_cassette else _ENDS
             raise ConfigError(f"the {active.mode} of {short_path(active.path)} is active, and there is one at a time; {ends}")
 
     def _line_form(self, command: Command) -> Any:
         if command.timed:
             raise UsageError(f"{TIME.flag} is for a cell: %%{NAME} {command.verb}")
+        if command.given.get("harness"):
+            raise UsageError(f"--harness is for a cell: %%{NAME} {command.verb} {command.files[0]} --harness")
         if command.verb in BODY_VERBS:
             return self._begin(command)
         if command.verb == "stop":
             return self._stop(command)
+        taped = current_harness()
+        if command.verb == "status" and taped is not None:
+            return live_harness_line(taped)
         if command.verb == "status":
             return reports.status(current_cassette(), self._last)
         return _READING[command.verb](command)
@@ -89,11 +104,10 @@ class CassetteMagics(Magics):
     def _stop(self, command: Command) -> Ending | None:
         cassette = self.line_cassette
         if cassette is None or cassette.closed:
-            active = current_cassette()
-            if active is not None:
-                raise UsageError(
-                    f"the {active.mode} of {short_path(active.path)} was not begun by a line: it ends with its block"
-                )
+            for open_one in (current_cassette(), current_harness()):
+                if open_one is not None:
+                    place = short_path(open_one.path)
+                    raise UsageError(f"the {open_one.mode} of {place} was not begun by a line: {_ENDS}")
             raise UsageError(f"there is nothing to stop; %{NAME} record FILE begins a recording")
         cassette.release()
         ending = self._end(cassette, command.given.get("max_wait_s"))
@@ -105,7 +119,7 @@ class CassetteMagics(Magics):
     async def _end(self, cassette: ActiveCassette, max_wait_s: float | None) -> None:
         timer = None if max_wait_s is None else asyncio.get_running_loop().call_later(max_wait_s, cassette.interrupt)
         try:
-            await closed(cassette, None, self.shell)
+            await closed(CassetteTaping(cassette), None, self.shell)
         finally:
             self.line_cassette = None
             if timer is not None:
@@ -144,6 +158,7 @@ class Ending:
             publish(QuietLine("✕", [text]).bundle())
 
 
+_ENDS: Final = "it ends with its block"
 _READING: Final[dict[str, Callable[[Command], Any]]] = {
     "verify": reports.verify,
     "inspect": reports.inspect,

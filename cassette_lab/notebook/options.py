@@ -121,15 +121,31 @@ REPLAYING: Final = (
     Option("--nested", "nested", "calls under a replayed call: need not be made, or must be", ("covered", "strict")),
 )  # fmt: skip
 
+HARNESS: Final = (
+    Option("--harness", "harness", "record or replay a run of the DeepSeek Harness: FILE is a folder, and cl.harness() is what "
+           "runs prompts in the cell; the tools work in a replay, too"),
+    Option("--model", "model", "of the harness; default deepseek-v4-flash, in a replay the recorded one", kind=str,
+           metavar="NAME"),
+    Option("--cwd", "cwd", "where its tools work; default the working directory", kind=_at_home, metavar="FOLDER",
+           completes="file"),
+)  # fmt: skip
+HARNESS_RECORDING: Final = (
+    Option("--base-url", "base_url", "the Messages endpoint that the harness asks; default DeepSeek's", kind=str,
+           metavar="URL"),
+    Option("--api-key-env", "api_key_env", "the environment variable with the key; default DEEPSEEK_API_KEY", kind=str,
+           metavar="NAME"),
+)  # fmt: skip
+HARNESS_REPLAYING: Final = (Option("--strict", "strict", "an error where the run of the harness departs from its recording"),)
+
 TIME: Final = Option("--time", "time", "show the time the body took, as %%time does")
 
 VERBS: Final = {
     verb.name: verb
     for verb in (
         Verb("record", "record the subagent calls of a cell, or of all cells until %cassette stop", (0, 1), "record [FILE]",
-             (*RECORDING, *REPLAYING, _PROVIDER, _WAIT, TIME)),
+             (*RECORDING, *REPLAYING, _PROVIDER, _WAIT, TIME, *HARNESS, *HARNESS_RECORDING)),
         Verb("replay", "answer the calls of a cell, or of all cells until %cassette stop, from a file", (1, 1), "replay FILE",
-             (*REPLAYING, _PROVIDER, _WAIT, TIME)),
+             (*REPLAYING, _PROVIDER, _WAIT, TIME, *HARNESS, *HARNESS_REPLAYING)),
         Verb("stop", "end what %cassette record or replay began", (0, 0), "stop", (_WAIT,)),
         Verb("status", "what is being recorded or replayed", (0, 0), "status"),
         Verb("verify", "check a file: format, hash chain, sequences", (1, 1), "verify FILE"),
@@ -172,11 +188,29 @@ def parse(line: str, namespace: Mapping[str, Any] | None = None) -> Command:
         raise UsageError(f"%cassette {verb.name} takes {_files(least, most)}, not {len(files)}: %cassette {verb.usage}")
     timed = bool(values.pop(TIME.name, False))
     given = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+    _check_harness(verb, files, given)
     if verb.name == "record" and given.get("write_mode") != "once":
         for option in REPLAYING:
             if option.name in given:
                 raise UsageError(f"{option.flag} is for replay, or for record --write-mode once")
     return Command(verb.name, files, given, timed)
+
+
+def _check_harness(verb: Verb, files: Sequence[str], given: Mapping[str, Any]) -> None:
+    """``UsageError`` where options of a cassette and of a run of the harness are mixed, or one is missing."""
+    ours = {option.name for option in (*HARNESS, *HARNESS_RECORDING, *HARNESS_REPLAYING)}
+    if not given.get("harness"):
+        for option in verb.options:
+            if option.name in ours and option.name in given:
+                raise UsageError(f"{option.flag} is for a run of the harness: %%cassette {verb.name} FOLDER --harness")
+        return
+    if not files:
+        raise UsageError(f"--harness needs a folder: %%cassette {verb.name} FOLDER --harness")
+    for option in verb.options:
+        if option.name in given and option.name not in ours | {"write_mode"}:
+            raise UsageError(f"{option.flag} is for cassettes, and not for --harness")
+    if given.get("write_mode") in ("append", "once"):
+        raise UsageError("with --harness, --write-mode is create or truncate")
 
 
 def split(line: str) -> list[str]:
@@ -196,12 +230,14 @@ def help_text() -> str:
         "    %%cassette record FILE      above a cell: record its calls; the body may use await and asyncio.gather",
         "    %%cassette replay FILE      above a cell: answer its calls from FILE, with no model and no network",
         "    %cassette record FILE       … several cells …   then  %cassette stop",
+        "    %%cassette record FOLDER --harness",
+        "                                above a cell: keep what the DeepSeek Harness does in it; replay runs it again",
         "",
         "Names with blanks go in quotes. {name} and $name stand for your variables, except in --pattern.",
         "A verb's own help: %cassette VERB --help",
     ]
     for verb in VERBS.values():
-        lines += ["", verb_help(verb, shared=verb.name != "replay")]
+        lines += ["", verb_help(verb, known=VERBS["record"].options if verb.name == "replay" else ())]
     return "\n".join(lines)
 
 
@@ -217,12 +253,15 @@ def help_asked(line: str) -> str | None:
     return help_text() if verb is None else verb_help(verb)
 
 
-def verb_help(verb: Verb, *, shared: bool = True, magic: str = "cassette") -> str:
-    """One verb with its options; without ``shared``, those that ``record`` lists already are only named."""
+def verb_help(verb: Verb, *, known: Sequence[Option] = (), magic: str = "cassette") -> str:
+    """One verb with its options; those that are ``known`` already are only named."""
     lines = [f"%{magic} {verb.usage}", f"    {verb.help}"]
-    if not shared:
-        return "\n".join([*lines, f"    {' '.join(option.flag for option in verb.options)}: as above"])
-    for option in verb.options:
+    named = " ".join(option.flag for option in verb.options if option in known)
+    if named:
+        lines += textwrap.wrap(
+            f"{named}: as above", 100, initial_indent="    ", subsequent_indent="    ", break_on_hyphens=False
+        )
+    for option in (option for option in verb.options if option not in known):
         head = f"      {option.usage}"
         if len(head) >= _HELP_COLUMN:
             lines.append(head)

@@ -104,6 +104,13 @@ def test_variables_are_filled_in(line: str, files: tuple[str, ...]) -> None:
         ("replay a --timing fast", "--timing"),
         ("replay a --speed quick", "--speed"),
         ("replay a --speed", "--speed"),
+        ("record --harness", "--harness needs a folder: %%cassette record FOLDER --harness"),
+        ("record a --model large", "--model is for a run of the harness: %%cassette record FOLDER --harness"),
+        ("replay a --strict", "--strict is for a run of the harness"),
+        ("record a --harness --fsync each", "--fsync is for cassettes, and not for --harness"),
+        ("record a --harness --strict", "--strict belongs to replay, not to record"),
+        ("replay a --harness --base-url http://x", "--base-url belongs to record, not to replay"),
+        ("record a --harness --write-mode once", "with --harness, --write-mode is create or truncate"),
     ],
 )
 def test_a_mistake_is_one_sentence(line: str, sentence: str) -> None:
@@ -115,6 +122,14 @@ def test_a_mistake_is_one_sentence(line: str, sentence: str) -> None:
 
 def test_record_once_takes_the_options_of_replay() -> None:
     assert parse("record a --write-mode once --timing recorded").given == {"write_mode": "once", "timing": "recorded"}
+
+
+def test_every_option_of_a_run_of_the_harness(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/ada")
+    line = "record runs/a --harness --model large --base-url {url} --api-key-env KEY --cwd ~/work --write-mode truncate --time"
+    given = {"harness": True, "model": "large", "base_url": "http://x", "api_key_env": "KEY", "cwd": "/home/ada/work"}
+    assert parse(line, {"url": "http://x"}) == Command("record", ("runs/a",), {**given, "write_mode": "truncate"}, timed=True)
+    assert parse("replay a --harness --strict --cwd b").given == {"harness": True, "strict": True, "cwd": "b"}
 
 
 def test_help_names_everything() -> None:

@@ -78,6 +78,11 @@ class HarnessTape(ABC):
         return self._harness
 
     @property
+    def path(self) -> Path:
+        """The recording's folder."""
+        return self.folder
+
+    @property
     def closed(self) -> bool:
         """Whether it was open and is no more."""
         return self._closed_at > 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from IPython.core.interactiveshell import InteractiveShell
@@ -9,19 +10,23 @@ from IPython.lib.pretty import RepresentationPrinter
 
 from cassette_lab.notebook import tracebacks
 from cassette_lab.notebook.completion import cassette_matcher
-from cassette_lab.notebook.display import short_path
+from cassette_lab.notebook.display import Bundle, short_path
 from cassette_lab.notebook.flight_completion import flight_matcher
 from cassette_lab.notebook.flight_magics import FlightMagics
 from cassette_lab.notebook.flight_options import NAME as FLIGHT
 from cassette_lab.notebook.magics import CassetteMagics
 from cassette_lab.notebook.options import UsageError
-from cassette_lab.notebook.reports import show_diff
+from cassette_lab.notebook.reports import show_diff, show_harness
 from cassette_lab.notebook.transform import NAME, BodyStep, CellStep, StopStep
 
 _MAGICS: Final = CassetteMagics.__name__
 _FLIGHT_MAGICS: Final = FlightMagics.__name__
 _MATCHERS: Final = (cassette_matcher, flight_matcher)
-_DIFF: Final = ("cassette_lab.cassette.diff", "CassetteDiff")
+_SHOWN: Final[dict[tuple[str, str], Callable[[Any], Bundle]]] = {
+    ("cassette_lab.cassette.diff", "CassetteDiff"): show_diff,
+    ("cassette_lab.host.harness.recording", "HarnessTape"): show_harness,
+}
+"""Types of lower rooms that show themselves in a notebook, and how."""
 
 
 def load(shell: InteractiveShell) -> None:
@@ -38,8 +43,9 @@ def load(shell: InteractiveShell) -> None:
     flights.come()
     shell.Completer.custom_matchers.extend(_MATCHERS)
     formatters = _formatters(shell)
-    formatters["text/html"].for_type_by_name(*_DIFF, lambda difference: show_diff(difference)["text/html"])
-    formatters["text/plain"].for_type_by_name(*_DIFF, _print_diff)
+    for home, show in _SHOWN.items():
+        formatters["text/html"].for_type_by_name(*home, _as_html(show))
+        formatters["text/plain"].for_type_by_name(*home, _as_text(show))
     tracebacks.install(shell)
 
 
@@ -68,7 +74,8 @@ def unload(shell: InteractiveShell) -> None:
     matchers = shell.Completer.custom_matchers
     matchers[:] = [matcher for matcher in matchers if matcher not in _MATCHERS]
     for kind in ("text/html", "text/plain"):
-        _formatters(shell)[kind].pop(".".join(_DIFF), None)
+        for home in _SHOWN:
+            _formatters(shell)[kind].pop(".".join(home), None)
     tracebacks.uninstall()
 
 
@@ -77,8 +84,12 @@ def _formatters(shell: InteractiveShell) -> dict[str, Any]:
     return {} if formatter is None else formatter.formatters
 
 
-def _print_diff(difference: Any, printer: RepresentationPrinter, _cycle: bool) -> None:  # noqa: FBT001 - IPython calls it
-    printer.text(show_diff(difference)["text/plain"])
+def _as_html(show: Callable[[Any], Bundle]) -> Callable[[Any], str]:
+    return lambda value: show(value)["text/html"]
+
+
+def _as_text(show: Callable[[Any], Bundle]) -> Callable[[Any, RepresentationPrinter, bool], None]:
+    return lambda value, printer, _cycle: printer.text(show(value)["text/plain"])
 
 
 def _is(step: object, *kinds: type) -> bool:

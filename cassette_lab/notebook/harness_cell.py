@@ -70,6 +70,18 @@ class HarnessTaping:
         return departures_shown(departures) if departures else None
 
 
+def shown_harness(tape: HarnessTape) -> Bundle:
+    """What a cell shows of a run, for one that was begun in Python: its line, and where a replay departed."""
+    if not tape.closed:
+        return live_harness_line(tape).bundle()
+    taping = HarnessTaping(tape)
+    line, below = taping.last_line(None).bundle(), taping.below() or {}
+    return {
+        "text/plain": "\n".join(filter(None, [line["text/plain"], below.get("text/plain")])),
+        "text/html": line["text/html"] + below.get("text/html", ""),
+    }
+
+
 def live_harness_line(tape: HarnessTape, *, ending: bool = False) -> QuietLine:
     """What is going on: ``● recording · 3 sessions · 7 model calls · 4 s · runs/audit``."""
     status = tape.status()

@@ -19,7 +19,6 @@ from cassette_lab.notebook.binding import CellBinding
 from cassette_lab.notebook.block import Block, closed, finish_now
 from cassette_lab.notebook.cassette_cell import CassetteBlock, CassetteTaping, opened
 from cassette_lab.notebook.display import QuietLine, publish, sentence, short_path
-from cassette_lab.notebook.harness_cell import live_harness_line, opened_harness
 from cassette_lab.notebook.lines import MARKS
 from cassette_lab.notebook.options import TIME, Command, UsageError, help_asked, help_text, parse
 from cassette_lab.notebook.transform import BODY_VERBS, NAME, awaits, loop_is_running
@@ -51,6 +50,8 @@ class CassetteMagics(Magics):
             self._refuse_a_second()
         if cell is ...:
             if command.given.get("harness"):
+                from cassette_lab.notebook.harness_cell import opened_harness
+
                 return Block(command, self.shell, lambda: opened_harness(command))
             return CassetteBlock(command, self.shell, self._opened)
         if cell is None:
@@ -83,6 +84,8 @@ class CassetteMagics(Magics):
             return self._stop(command)
         taped = current_harness()
         if command.verb == "status" and taped is not None:
+            from cassette_lab.notebook.harness_cell import live_harness_line
+
             return live_harness_line(taped)
         if command.verb == "status":
             return reports.status(current_cassette(), self._last)

@@ -21,6 +21,7 @@ from cassette_lab.words import duration_text, plural
 
 if TYPE_CHECKING:
     from cassette_lab.cassette.diff import CassetteDiff
+    from cassette_lab.host.harness.recording import HarnessTape
     from cassette_lab.tables import Lab
 
 SHOWN_CALLS: Final = 500
@@ -104,6 +105,13 @@ def show_diff(difference: CassetteDiff) -> Bundle:
         "text/plain": "\n".join([str(line), *(f"  {show(text)}" for text in lines)]),
         "text/html": line.bundle()["text/html"] + (table([], rows) if rows else ""),
     }
+
+
+def show_harness(tape: HarnessTape) -> Bundle:
+    """How a recorded or replayed run of the harness shows itself in a notebook."""
+    from cassette_lab.notebook.harness_cell import shown_harness
+
+    return shown_harness(tape)
 
 
 def _verified(file: str, document: JsonObject) -> QuietLine:

@@ -72,7 +72,7 @@ class Command:
                     option = None
             if option is None:
                 if word.startswith("-"):
-                    raise UsageError(f"{self.name} has no option {word}; `cassette-lab --help` lists them")
+                    raise UsageError(f"{self.name} has no option {word}; `cassette-lab {self.name} --help` lists them")
                 operands.append(word)
             elif not option.metavar:
                 given[option.name] = True
@@ -84,14 +84,22 @@ class Command:
                 given[option.name] = _read(option, value)
         least, most = self.counts
         if len(operands) < least or (most is not None and len(operands) > most):
-            raise UsageError(f"{self.name} takes {self.operands}, not {len(operands)} of them; see `cassette-lab --help`")
+            raise UsageError(
+                f"{self.name} takes {self.operands}, not {len(operands)} of them; see `cassette-lab {self.name} --help`"
+            )
         return Call(operands, given)
 
     def usage(self) -> str:
         """The command as the help shows it."""
-        lines = [f"  {' '.join(filter(None, (self.name, self.operands))):<24}{self.help}"]
-        lines += [f"      {' '.join(filter(None, (option.flag, option.metavar))):<24}{option.help}" for option in self.options]
-        return "\n".join(lines)
+        return "\n".join([f"  {' '.join(filter(None, (self.name, self.operands))):<24}{self.help}", *self._options()])
+
+    def manual(self) -> str:
+        """The help of this command alone."""
+        words = " ".join(filter(None, ("usage: cassette-lab", self.name, self.operands, "[options]" * bool(self.options))))
+        return "\n".join([words, "", f"  {self.help}", *self._options(), "", "`cassette-lab --help` shows every command"])
+
+    def _options(self) -> list[str]:
+        return [f"      {' '.join(filter(None, (option.flag, option.metavar))):<24}{option.help}" for option in self.options]
 
 
 def one_of(*words: str) -> Callable[[str], str]:

@@ -63,7 +63,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _dispatch(arguments: Sequence[str], *, own_process: bool) -> int:
     if not arguments or "--help" in arguments or arguments[0] == "-h":
-        say(*_usage().split("\n"))
+        asked = COMMANDS.get(arguments[0]) if arguments else None
+        say(*(_usage() if asked is None else asked.manual()).split("\n"))
         return 0 if arguments else 1
     if arguments[0] == "--version":
         from importlib.metadata import version

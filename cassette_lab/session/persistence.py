@@ -12,7 +12,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, Self
 
-from cassette_lab.errors import FormatError, SurfaceError
+from cassette_lab.errors import ClosedError, FormatError, SurfaceError
 from cassette_lab.session.model import Event, SessionHeader, SessionLog
 from cassette_lab.session.packing import Packer
 from cassette_lab.session.session import Clock, Session, now_ms
@@ -120,7 +120,9 @@ class StoredSession:
         ignorable: bool = False,
         time_ms: int | None = None,
     ) -> Event:
-        """``Session.append``; the event is on disk after the next ``flush``."""
+        """``Session.append``; the event is on disk after the next ``flush``. Raises ``ClosedError`` after ``close``."""
+        if self._closed:
+            raise ClosedError("the session is closed, so nothing more of it is stored; resume it to go on")
         return self.session.append(
             kind,
             data,

@@ -34,7 +34,7 @@ def locate(source: str | Path, session_id: str | None = None) -> LogPlace:
 
     ``~`` is the home folder. Behind ``#`` stands a session's id, unless a file has the whole name. A folder means the log in
     it, else the one below it; the session that was asked for may be any of those below. Raises ``FormatError`` for a
-    folder without a log, and with several where nothing chooses.
+    folder without a log, and with several where nothing chooses, also where several are of one id (copies of one session).
     """
     path = from_home(source)
     if session_id is None and not exists(path):
@@ -58,16 +58,22 @@ def _in_folder(folder: Path, session_id: str | None) -> LogPlace:
     if len(found) == 1:
         return LogPlace(found[0].path, session_id)
     if session_id is None:
-        names = [show(str(each.path.relative_to(folder))) for each in islice(found, _SHOWN_LOGS)]
-        more = f" and {len(found) - _SHOWN_LOGS:,} more" if len(found) > _SHOWN_LOGS else ""
-        message = f"there are {len(found):,} session logs in this folder: {', '.join(names)}{more}; name one, or its id"
+        message = f"there are {len(found):,} session logs in this folder: {_names(found, folder)}; name one, or its id"
         raise FormatError(message, path=folder)
-    # A session's folder and a log that lies flat are named after it: the first look is likely to be the last.
-    for each in sorted(found, key=lambda each: session_id not in (each.path.parent.name, each.path.name.split(".jsonl")[0])):
-        if _holds(each, session_id):
-            return LogPlace(each.path, session_id)
+    fitting = [each for each in found if _holds(each, session_id)]
+    if len(fitting) == 1:
+        return LogPlace(fitting[0].path, session_id)
+    if fitting:
+        shown = show(session_id[:_SHOWN_CHARACTERS])
+        message = f"{len(fitting):,} logs in this folder are of the session {shown}: {_names(fitting, folder)}; name one"
+        raise FormatError(message, path=folder, field="id")
     message = f"none of the {len(found):,} logs in this folder is of the session {show(session_id[:_SHOWN_CHARACTERS])}"
     raise FormatError(message, path=folder, field="id")
+
+
+def _names(found: list[FoundLog], folder: Path) -> str:
+    names = [show(str(each.path.relative_to(folder))) for each in islice(found, _SHOWN_LOGS)]
+    return ", ".join(names) + (f" and {len(found) - _SHOWN_LOGS:,} more" if len(found) > _SHOWN_LOGS else "")
 
 
 def _usable(found: list[FoundLog], *, must_be: bool = False) -> list[FoundLog]:

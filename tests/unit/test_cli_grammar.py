@@ -72,6 +72,14 @@ def test_help_names_every_command_and_option(capsys: pytest.CaptureFixture[str])
         assert word in shown
 
 
+def test_help_of_a_command_is_of_that_one_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["load", "runs", "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("usage: cassette-lab load PATH... [options]\n\n  write verified tables")
+    assert "--on-error WHAT" in shown
+    assert "rescue" not in shown
+
+
 def test_help_wins_wherever_it_stands(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["frob", "--nope", "--help"]) == 0
     assert capsys.readouterr().err == ""

@@ -10,6 +10,7 @@ import pytest
 import cassette_lab as cl
 from cassette_lab.errors import FormatError
 from cassette_lab.session.derive import derive
+from cassette_lab.session.follow import follow
 from cassette_lab.session.opening import each_facts, each_log, open_session, session_facts
 from tests.unit.session_samples import TURN_EVENTS, event, frames, header, text, turn, write
 from tests.unit.test_session_sqlite import make_store, row
@@ -98,6 +99,16 @@ def test_of_several_sessions_in_a_folder_one_must_be_chosen(tmp_path: Path) -> N
         open_session(tmp_path, "s9")
     with pytest.raises(FormatError, match="no session log in this folder"):
         open_session(empty)
+
+
+def test_of_several_copies_of_one_session_one_must_be_named(tmp_path: Path) -> None:
+    for day in ("monday", "tuesday"):
+        write(tmp_path / day / "s1" / "session.jsonl", text(header(id="s1")))
+        write(tmp_path / day / "s1" / "session.v4.jsonl", text(header(4, id="s1")))  # the newest of a session counts
+    for opened in (open_session, session_facts, follow):
+        with pytest.raises(FormatError, match=r"2 logs in this folder are of the session s1: monday.*v4.jsonl, tuesday.*v4"):
+            opened(f"{tmp_path}#s1")
+    assert open_session(f"{tmp_path / 'monday'}#s1").header.version == 4
 
 
 def test_a_file_may_have_a_name_with_the_mark(tmp_path: Path) -> None:

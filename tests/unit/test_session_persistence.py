@@ -203,6 +203,15 @@ class TestBatches:
         with pytest.raises(ClosedError):
             keeper.flush()
 
+    def test_what_is_logged_after_the_end_is_refused_and_not_lost_silently(self, store: SessionStore) -> None:
+        with StoredSession.create(store, new_session()) as keeper:
+            log_turn(keeper.session)
+        logged = len(keeper.session.events)
+        with pytest.raises(ClosedError, match="resume it to go on"):
+            keeper.append("todo/write", {})
+        assert len(keeper.session.events) == store.load("root").event_count == logged
+        keeper.close()
+
     def test_a_block_that_raises_still_keeps_what_was_logged(self, store: SessionStore) -> None:
         session = new_session()
 

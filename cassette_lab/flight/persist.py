@@ -2,7 +2,7 @@
 
 Whatever happens to the process, what was written before stays readable: lines are written whole, a torn last one does not
 count. Files are bounded: a full one is renamed to ``NAME.1``, that one to ``NAME.2``, and the last one goes. Writing is put off
-to the event loop's next turn, so that nobody who makes a request waits for a disk.
+to the event loop's next turn, so that nobody who makes a request waits for a disk. Threads may share a writer.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import contextlib
 import json
 import logging
 import os
+import stat
+import threading
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -42,7 +44,7 @@ class FlightWriter:
     def __init__(
         self, path: str | Path, *, max_bytes: int = DEFAULT_MAX_BYTES, keep: int = DEFAULT_KEEP, fsync: bool = False
     ) -> None:
-        if max_bytes < 1 or keep < 0:
+        if type(max_bytes) is not int or type(keep) is not int or max_bytes < 1 or keep < 0:
             raise ConfigError("max_bytes is a number of bytes from 1 on, keep a number of files from 0 on", path=path)
         self.path = Path(path)
         self.failure: OSError | CassetteLabError | None = None
@@ -50,10 +52,12 @@ class FlightWriter:
         self._lines: list[JsonObject | FlightRecord] = []
         self._due_on: asyncio.AbstractEventLoop | None = None
         self._file: int | None = None
+        self._step = threading.RLock()
         try:
             self._open()
-        except OSError as error:
-            raise ConfigError(f"the flight log cannot be opened ({error.strerror or error})", path=path) from error
+        except (OSError, ValueError) as error:  # the latter for a path with a null character
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise ConfigError(f"the flight log cannot be opened ({reason})", path=path) from error
 
     def __enter__(self) -> Self:
         return self
@@ -76,10 +80,33 @@ class FlightWriter:
 
     def flush(self) -> None:
         """Write what is to be written, now."""
-        self._due_on = None
-        lines, self._lines = self._lines, []
-        if self._file is None:
-            return
+        with self._step:
+            self._due_on = None
+            lines, self._lines = self._lines, []
+            if self._file is not None:
+                self._write_lines(lines)
+
+    def close(self) -> None:
+        """Write what is to be written, and let go of the file. Twice is once."""
+        with self._step:
+            self.flush()
+            self._close()
+
+    def _later(self, line: JsonObject | FlightRecord) -> None:
+        with self._step:
+            if self._file is None:
+                return
+            self._lines.append(line)
+            try:
+                loop = asyncio.get_running_loop()
+            except RuntimeError:
+                self.flush()
+                return
+            if self._due_on is not loop:
+                self._due_on = loop
+                loop.call_soon(self.flush)
+
+    def _write_lines(self, lines: list[JsonObject | FlightRecord]) -> None:
         batch = b""
         try:
             for line in lines:
@@ -95,27 +122,10 @@ class FlightWriter:
             _log.warning("the flight log %s is not written any more: %s", show(str(self.path)), error)
             self._close()
 
-    def close(self) -> None:
-        """Write what is to be written, and let go of the file. Twice is once."""
-        self.flush()
-        self._close()
-
-    def _later(self, line: JsonObject | FlightRecord) -> None:
-        if self._file is None:
-            return
-        self._lines.append(line)
-        try:
-            loop = asyncio.get_running_loop()
-        except RuntimeError:
-            self.flush()
-            return
-        if self._due_on is not loop:
-            self._due_on = loop
-            loop.call_soon(self.flush)
-
     def _open(self) -> None:
         file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o600)
         try:
+            _check_ordinary(file, self.path)
             _lock(file, self.path)
             self._size = _whole_lines(file, self.path)
             os.ftruncate(file, self._size)
@@ -177,6 +187,11 @@ def _whole_lines(file: int, path: Path) -> int:
     elif data and not _encoded(HEADER).startswith(data):  # not even a header that was cut short
         raise FormatError("this is not the log of a flight recorder; choose another file", path=path, line=1)
     return end
+
+
+def _check_ordinary(file: int, path: Path) -> None:
+    if not stat.S_ISREG(os.fstat(file).st_mode):  # a pipe or a device may never come to an end
+        raise ConfigError("a flight log is an ordinary file; choose another path", path=path)
 
 
 def _lock(file: int, path: Path) -> None:

@@ -6,10 +6,12 @@ written.
 
 from __future__ import annotations
 
+import contextlib
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
@@ -47,12 +49,26 @@ def read_snapshot(path: str | Path) -> Snapshot:
 
 
 def read_log(path: str | Path, *, rotated_too: bool = True) -> Flights:
-    """The records of a log, those of its full files first. A record is told once, by its last line."""
+    """The records of a log, those of its full files first. A record is told once, by its last line.
+
+    A log may be written, and its files renamed, while it is read: it is read again then.
+    """
     path = Path(path)
-    files = [path]
-    while rotated_too and rotated(path, len(files)).is_file():
-        files.append(rotated(path, len(files)))
-    return _log([(file, _read(file)) for file in reversed(files)])
+    if not rotated_too:
+        return _log([(path, _read(path))])
+    read: list[tuple[Path, bytes]] = []
+    for _ in range(_MOST_TRIES):
+        files = _files(path)
+        with contextlib.suppress(MissingFileError):
+            read = [(file, _read(file)) for file, _ in reversed(files)]
+            if read and _files(path) == files:
+                break
+        time.sleep(_PAUSE_S)
+    return _log(read or [(path, _read(path))])
+
+
+_MOST_TRIES: Final = 10
+_PAUSE_S: Final = 0.002
 
 
 def save_snapshot(snapshot: Snapshot, path: str | Path) -> None:
@@ -69,6 +85,15 @@ def save_snapshot(snapshot: Snapshot, path: str | Path) -> None:
 def is_log(data: bytes) -> bool:
     """Whether a file begins as a log does (a snapshot is one object)."""
     return data.lstrip()[:120].partition(b"\n")[0].rstrip() == f'{{"format":"{FORMAT}","version":{VERSION}}}'.encode()
+
+
+def _files(path: Path) -> list[tuple[Path, int]]:
+    """The log and its full files, the newest first, and which file each name leads to at present."""
+    files: list[tuple[Path, int]] = []
+    with contextlib.suppress(FileNotFoundError):
+        while (file := rotated(path, len(files))).is_file():
+            files.append((file, file.stat().st_ino))
+    return files
 
 
 def _read(path: Path) -> bytes:

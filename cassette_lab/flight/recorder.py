@@ -1,11 +1,12 @@
 """The flight recorder: the last requests, what there was to see and what was missed, and who wants to know of changes.
 
-Records, counters, revision and listeners are one state: each change is one step, and a snapshot shows one moment.
-A recorder knows nothing of hosts; ``observer.attach`` lets it see one. Source: flight records, State.
+Records, counters, revision and listeners are one state: each change is one step, and a snapshot shows one moment, whatever
+thread makes it. A recorder knows nothing of hosts; ``observer.attach`` lets it see one. Source: flight records, State.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -93,6 +94,7 @@ class FlightRecorder:
         self._subscriptions = Subscriptions(lambda: self._revision, later)
         self._writer: FlightWriter | None = None
         self._disposed = False
+        self._step = threading.RLock()
 
     def __repr__(self) -> str:
         return f"<flight recorder, {len(self._records)} of {self.capacity} records{', disposed' if self._disposed else ''}>"
@@ -111,82 +113,92 @@ class FlightRecorder:
 
     def insert(self, record: FlightRecord) -> None:
         """Keep a new record, the oldest leaves where there is no room. ``ConfigError`` where its id is there already."""
-        if self._disposed:
-            return
-        records = self._records
-        if record.id in records:
-            raise ConfigError(
-                f"there is a record {record.id!r} already; every request has an id of its own", code="DUPLICATE_ID"
-            )
-        records[record.id] = record
-        self._active.add(record.id)
-        self._captured += 1
-        if record.omissions:
-            self._truncated += 1
-        if len(records) > self.capacity:
-            del records[next(iter(records))]
-            self._evicted += 1
-        self._changed()
-        if self._writer is not None:
-            self._writer.add(record)
+        with self._step:
+            if self._disposed:
+                return
+            records = self._records
+            if record.id in records:
+                raise ConfigError(
+                    f"there is a record {record.id!r} already; every request has an id of its own", code="DUPLICATE_ID"
+                )
+            records[record.id] = record
+            self._active.add(record.id)
+            self._captured += 1
+            if record.omissions:
+                self._truncated += 1
+            if len(records) > self.capacity:
+                del records[next(iter(records))]
+                self._evicted += 1
+            self._changed()
+            if self._writer is not None:
+                self._writer.add(record)
 
     def settle(self, record_id: str, outcome: Outcome, extra: RecordExtra | None = None) -> bool:
         """Give a running record its end; ``extra`` replaces what it had. False where there is no such record, or no more."""
-        if record_id not in self._active:
-            return False
-        self._active.discard(record_id)
-        self._completed += 1
-        record = self._records.get(record_id)
-        if record is not None:
-            record = record.settled(outcome, record.extra if extra is None else extra)
-            self._records[record_id] = record
-            if self._writer is not None:
-                self._writer.add(record)
-        elif self._writer is not None:
-            self._writer.settle(record_id, outcome, extra or NO_EXTRA)
-        self._changed()
-        return True
+        with self._step:
+            if record_id not in self._active:
+                return False
+            self._active.discard(record_id)
+            self._completed += 1
+            record = self._records.get(record_id)
+            if record is not None:
+                record = record.settled(outcome, record.extra if extra is None else extra)
+                self._records[record_id] = record
+                if self._writer is not None:
+                    self._writer.add(record)
+            elif self._writer is not None:
+                self._writer.settle(record_id, outcome, extra or NO_EXTRA)
+            self._changed()
+            return True
 
     def miss(self, reason: MissReason) -> None:
         """Count a request that could not be told whose it is."""
-        if not self._disposed:
-            self._misses[reason] += 1
-            self._changed()
+        with self._step:
+            if not self._disposed:
+                self._misses[reason] += 1
+                self._changed()
 
     def projection_failed(self) -> None:
         """Count a request or prompt that is not what it would have to be."""
-        if not self._disposed:
-            self._failures += 1
-            self._changed()
+        with self._step:
+            if not self._disposed:
+                self._failures += 1
+                self._changed()
 
     def insert_auxiliary(self, record: FlightRecord) -> None:
-        """Keep a call that is no step of an agent loop, beside the others: it counts nowhere and changes no revision."""
-        if self._disposed:
-            return
-        self._auxiliary[record.id] = record
-        if len(self._auxiliary) > self.capacity:
-            del self._auxiliary[next(iter(self._auxiliary))]
-        if self._writer is not None:
-            self._writer.add(record)
+        """Keep a call that is no step of an agent loop, beside the others.
+
+        It counts nowhere, changes no revision and so tells no listener: whoever shows it does so at the next change.
+        """
+        with self._step:
+            if self._disposed:
+                return
+            self._auxiliary[record.id] = record
+            if len(self._auxiliary) > self.capacity:
+                del self._auxiliary[next(iter(self._auxiliary))]
+            if self._writer is not None:
+                self._writer.add(record)
 
     def settle_auxiliary(self, record_id: str, outcome: Outcome, extra: RecordExtra) -> bool:
         """Give an auxiliary record its end. False where it is not there any more."""
-        record = self._auxiliary.get(record_id)
-        if record is None:
-            return False
-        self._auxiliary[record_id] = record = record.settled(outcome, extra)
-        if self._writer is not None:
-            self._writer.add(record)
-        return True
+        with self._step:
+            record = self._auxiliary.get(record_id)
+            if record is None:
+                return False
+            self._auxiliary[record_id] = record = record.settled(outcome, extra)
+            if self._writer is not None:
+                self._writer.add(record)
+            return True
 
     def dispose(self) -> None:
         """Forget everything, and everyone who listens. Twice is once."""
-        self._disposed = True
-        self._records, self._auxiliary, self._active = {}, {}, set()
-        self._captured = self._completed = self._evicted = self._truncated = self._failures = self._revision = 0
-        self._misses = dict.fromkeys(MISS_REASONS, 0)
-        self._subscriptions.dispose()
-        writer, self._writer = self._writer, None
+        with self._step:
+            self._disposed = True
+            self._records, self._auxiliary, self._active = {}, {}, set()
+            self._captured = self._completed = self._evicted = self._truncated = self._failures = self._revision = 0
+            self._misses = dict.fromkeys(MISS_REASONS, 0)
+            self._subscriptions.dispose()
+            writer, self._writer = self._writer, None
         if writer is not None:
             writer.close()
 
@@ -194,22 +206,24 @@ class FlightRecorder:
 
     def snapshot(self) -> Snapshot:
         """Everything at this moment."""
-        return Snapshot(self._revision, self.health(), tuple(self._newest()), tuple(reversed(self._auxiliary.values())))
+        with self._step:
+            return Snapshot(self._revision, self.health(), tuple(self._newest()), tuple(reversed(self._auxiliary.values())))
 
     def health(self) -> Health:
         """The counters at this moment."""
-        return Health(
-            self._captured,
-            self._completed,
-            len(self._active),
-            len(self._records),
-            self._evicted,
-            self._truncated,
-            sum(self._misses.values()),
-            MappingProxyType(dict(self._misses)),
-            self._failures,
-            self._subscriptions.failures,
-        )
+        with self._step:
+            return Health(
+                self._captured,
+                self._completed,
+                len(self._active),
+                len(self._records),
+                self._evicted,
+                self._truncated,
+                sum(self._misses.values()),
+                MappingProxyType(dict(self._misses)),
+                self._failures,
+                self._subscriptions.failures,
+            )
 
     def query(
         self,
@@ -259,7 +273,10 @@ class FlightRecorder:
 
         Changes before the call, and while the listener (which may be async) is still at it, fold into one. What it raises is
         counted. It is called on the event loop that runs now; without one ``RuntimeError``, unless there is a ``later``.
+        ``ConfigError`` for what cannot be called.
         """
+        if not callable(listener):
+            raise ConfigError(f"a listener is a function, not {type(listener).__name__}", field="listener")
         return (lambda: None) if self._disposed else self._subscriptions.add(listener)
 
     # Files
@@ -273,13 +290,16 @@ class FlightRecorder:
             raise ConfigError("the flight recorder is disposed; make a new one")
         if self._writer is not None and not self._writer.closed:
             raise ConfigError("the flight recorder writes a file already; close that first", path=self._writer.path)
-        self._writer = FlightWriter(path, **options)
-        for record in self._records.values():
-            self._writer.add(record)
-        return self._writer
+        writer = FlightWriter(path, **options)
+        with self._step:
+            self._writer = writer
+            for record in self._records.values():
+                writer.add(record)
+        return writer
 
     def _newest(self) -> Iterator[FlightRecord]:
-        return reversed(self._records.values())
+        with self._step:
+            return reversed(tuple(self._records.values()))
 
     def _changed(self) -> None:
         if self._revision < MAX_SAFE_INTEGER:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import threading
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 Listener: TypeAlias = Callable[[dict[str, int]], Any]
 """Is called with ``{"revision": n}``; may return something to await."""
@@ -57,36 +58,41 @@ class Subscriptions:
 class _Subscription:
     """One listener: idle, to be called (``queued``), or at it (``running``), perhaps with news since (``changed``)."""
 
-    __slots__ = ("_changed", "_later", "_owner", "_queued", "_running", "_task", "listener")
+    __slots__ = ("_changed", "_later", "_owner", "_queued", "_running", "_step", "listener")
 
     def __init__(self, owner: Subscriptions, listener: Listener, later: Later) -> None:
         self.listener: Listener | None = listener
         self._owner = owner
         self._later = later
         self._queued = self._running = self._changed = False
-        self._task: asyncio.Future[Any] | None = None  # nobody else holds it
+        self._step = threading.RLock()  # changes come from any thread, calls from the listener's own
 
     def mark(self) -> None:
-        if self._running:
-            self._changed = True
-        elif not self._queued:
+        with self._step:
+            if self._running:
+                self._changed = True
+                return
+            if self._queued:
+                return
             self._queued = True
-            try:
-                self._later(self._call)
-            except RuntimeError:  # its event loop is closed: nobody is there to be told
-                self.listener = None
+        try:
+            self._later(self._call)
+        except RuntimeError:  # its event loop is closed: nobody is there to be told
+            self.listener = None
 
     def _call(self) -> None:
-        self._queued = False
-        listener = self.listener
-        if listener is None:
-            return
-        self._running = True
+        with self._step:
+            self._queued = False
+            listener = self.listener
+            if listener is None:
+                return
+            self._running = True
         try:
             result = listener({"revision": self._owner.revision()})
             if inspect.isawaitable(result):
-                self._task = asyncio.ensure_future(_awaited(result))
-                self._task.add_done_callback(self._ended)
+                task = asyncio.ensure_future(_awaited(result))
+                _at_it.add(task)
+                task.add_done_callback(self._ended)
                 return
         except Exception:  # noqa: BLE001 - whatever it is, the one who made the change has no part in it
             self._owner.failed()
@@ -96,17 +102,21 @@ class _Subscription:
         self._idle()
 
     def _ended(self, task: asyncio.Future[Any]) -> None:
-        self._task = None
+        _at_it.discard(task)
         if not task.cancelled() and task.exception() is not None:
             self._owner.failed()
         self._idle()
 
     def _idle(self) -> None:
-        self._running = False
-        if self._changed:
-            self._changed = False
-            if self.listener is not None:
-                self.mark()
+        with self._step:
+            self._running = False
+            again, self._changed = self._changed, False
+        if again and self.listener is not None:
+            self.mark()
+
+
+_at_it: Final[set[asyncio.Future[Any]]] = set()
+"""Listeners that are still at it: nobody else holds their tasks."""
 
 
 async def _awaited(result: Awaitable[Any]) -> None:

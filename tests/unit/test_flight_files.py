@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -313,3 +316,56 @@ class TestLogs:
         with pytest.raises(FormatError) as raised:
             read_log(path)
         assert (raised.value.line, raised.value.field) == (4, field)
+
+
+class TestUnderStrain:
+    def test_a_log_that_is_rotated_while_it_is_read(self, tmp_path: Path) -> None:
+        path = tmp_path / "run.jsonl"
+        recorder = FlightRecorder()
+        recorder.persist(path, max_bytes=2000, keep=2)
+        recorder.insert(record("0"))
+        done = threading.Event()
+
+        def read() -> int:
+            times = 0
+            while not done.is_set():
+                assert read_log(path).records
+                times += 1
+            return times
+
+        with ThreadPoolExecutor(1) as pool:
+            reading = pool.submit(read)
+            for number in range(1, 600):
+                recorder.insert(record(str(number)))
+            done.set()
+            assert reading.result() > 0
+        recorder.dispose()
+        assert read_log(path).records[0].id == "599"
+
+    def test_threads_share_a_log(self, tmp_path: Path) -> None:
+        path = tmp_path / "run.jsonl"
+        recorder = FlightRecorder(1)
+        recorder.persist(path)
+
+        async def some(name: str) -> None:
+            for number in range(40):
+                recorder.insert(record(f"{name}{number}"))
+                await asyncio.sleep(0)
+
+        with ThreadPoolExecutor(3) as pool:
+            list(pool.map(lambda name: asyncio.run(some(name)), "abc"))
+        recorder.dispose()
+        assert {each.id for each in read_log(path).records} == {f"{name}{number}" for name in "abc" for number in range(40)}
+
+    def test_a_device_is_no_log(self) -> None:  # others than this one never come to an end
+        with pytest.raises(ConfigError, match="an ordinary file"):
+            FlightWriter(os.devnull)
+
+    @pytest.mark.parametrize("options", [{"max_bytes": "1"}, {"keep": -1}, {"keep": 1.5}, {"max_bytes": True}])
+    def test_options_are_whole_numbers(self, tmp_path: Path, options: dict[str, Any]) -> None:
+        with pytest.raises(ConfigError, match="max_bytes is a number of bytes"):
+            FlightWriter(tmp_path / "run.jsonl", **options)
+
+    def test_a_path_that_cannot_be(self) -> None:
+        with pytest.raises(ConfigError, match="cannot be opened"):
+            FlightWriter("\0")

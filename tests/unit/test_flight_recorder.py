@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import sys
+import threading
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -243,3 +246,89 @@ def test_a_recorder_is_freed() -> None:
     del recorder
     gc.collect()
     assert gone() is None
+
+
+def test_a_listener_is_a_function() -> None:
+    with pytest.raises(ConfigError, match="a listener is a function, not NoneType"):
+        FlightRecorder(later=lambda _: None).subscribe(None)  # type: ignore[arg-type]
+
+
+def test_a_listener_that_is_at_it_ends_also_where_its_recorder_is_forgotten() -> None:
+    async def scenario() -> list[str]:
+        told = list[str]()
+
+        async def listen(_: dict[str, int]) -> None:
+            await asyncio.sleep(0.01)
+            told.append("done")
+
+        recorder = FlightRecorder()
+        recorder.subscribe(listen)
+        recorder.miss("missing-signal")
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        del recorder
+        gc.collect()
+        await asyncio.sleep(0.05)
+        return told
+
+    assert asyncio.run(scenario()) == ["done"]
+
+
+class TestThreads:
+    def test_a_snapshot_is_one_moment_whoever_records_meanwhile(self) -> None:
+        recorder = FlightRecorder(5)
+        done = threading.Event()
+
+        def work(name: str) -> None:
+            for number in range(300):
+                recorder.insert(record(f"{name}{number}"))
+                recorder.settle(f"{name}{number}", DONE)
+
+        def look() -> None:
+            while not done.is_set():
+                snapshot = recorder.snapshot()
+                assert snapshot.health.retained == len(snapshot.records)
+                assert snapshot.health.captured == snapshot.health.completed + snapshot.health.active
+                assert len(recorder.query(limit=3)) <= 3
+
+        interval = sys.getswitchinterval()
+        sys.setswitchinterval(1e-6)
+        try:
+            with ThreadPoolExecutor(4) as pool:
+                looking = pool.submit(look)
+                working = [pool.submit(work, name) for name in "abc"]
+                for each in working:
+                    each.result()
+                done.set()
+                looking.result()
+        finally:
+            done.set()
+            sys.setswitchinterval(interval)
+        assert recorder.health().completed == 900
+
+    def test_changes_of_many_threads_reach_a_listener_once_at_a_time(self) -> None:
+        async def scenario() -> list[int]:
+            recorder, told, at_once = FlightRecorder(), list[int](), set[int]()
+
+            async def listen(news: dict[str, int]) -> None:
+                assert not at_once
+                at_once.add(1)
+                await asyncio.sleep(0)
+                at_once.clear()
+                told.append(news["revision"])
+
+            recorder.subscribe(listen)
+            await asyncio.gather(*(asyncio.to_thread(_misses, recorder) for _ in range(4)))
+            for _ in range(5):
+                await asyncio.sleep(0)
+            assert recorder.health().subscriber_failures == 0
+            return told
+
+        told = asyncio.run(scenario())
+        assert told[-1] == 400
+        assert told == sorted(told)
+
+
+def _misses(recorder: FlightRecorder) -> None:
+    for _ in range(100):
+        recorder.miss("missing-signal")

@@ -20,7 +20,7 @@ from cassette_lab.tables.flight_display import HEAD as FLIGHT_HEAD
 from cassette_lab.tables.flight_display import flight_lines, flight_rows, flights_line
 from cassette_lab.tables.session_display import HEAD, SHOWN_SESSIONS, session_lines, session_rows, sessions_line
 from cassette_lab.tables.sql import SqlResult, query
-from cassette_lab.tables.tree import tree
+from cassette_lab.tables.tree import Tree, tree
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -94,9 +94,13 @@ class Lab:
         loaded = Counter(self.sessions["source"].to_pylist())
         return events(self._logs, loaded, expand=expand, bodies=self._bodies)
 
-    def tree(self) -> SqlResult:
-        """The forest of the sessions: parents before children, own counts, and totals that include subagents, once."""
-        return SqlResult(tree(self.sessions))
+    def tree(self, root: str | None = None) -> Tree:
+        """The forest of the sessions: parents before children, own counts, and totals that include subagents, once.
+
+        ``root`` (an id, or ``SOURCE#ID`` where several have it) gives that session and those below it. Raises
+        ``ConfigError`` where it is not there.
+        """
+        return tree(self.sessions, root)
 
     @property
     def flights(self) -> pa.Table:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, overload
 
 import pyarrow as pa
 
@@ -73,8 +73,19 @@ class SqlResult:
         rows: list[dict[str, Any]] = self.table.to_pylist()
         return rows
 
-    def __getitem__(self, column: str | int) -> pa.ChunkedArray:
-        return self.table[column]
+    @overload
+    def __getitem__(self, key: str) -> pa.ChunkedArray: ...
+
+    @overload
+    def __getitem__(self, key: int) -> dict[str, Any]: ...
+
+    def __getitem__(self, key: str | int) -> pa.ChunkedArray | dict[str, Any]:
+        """A column by its name, a row (a dict, as iterating gives them) by its number; -1 is the last."""
+        if isinstance(key, str):
+            return self.table[key]
+        place = range(len(self))[key]
+        row: dict[str, Any] = self.table.slice(place, 1).to_pylist()[0]
+        return row
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         for batch in self.table.to_batches():
@@ -94,10 +105,23 @@ class SqlResult:
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         del include, exclude
-        head = "".join(f"<th>{escape(show(name))}</th>" for name in self.column_names)
-        body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in self._cells())
+        names, cells = self._head_and_cells()
+        sides = ["left" if place in self._texts() else "right" for place in range(len(names))]
+        head = "".join(_html_cell("th", side, show(name)) for side, name in zip(sides, names, strict=True))
+        body = "".join(
+            "<tr>" + "".join(_html_cell("td", side, cell) for side, cell in zip(sides, row, strict=True)) + "</tr>"
+            for row in cells
+        )
         table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
         return {"text/plain": repr(self), "text/html": f"{table}<div>{escape(self._size())}</div>"}
+
+    def _head_and_cells(self) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+        """What the HTML table shows."""
+        return self.column_names, self._cells()
+
+    def _texts(self) -> frozenset[int]:
+        """Places of the columns that are texts: they stand at the left, numbers at the right."""
+        return frozenset(place for place, field in enumerate(self.table.schema) if not _is_number(field.type))
 
     def _cells(self) -> list[list[str]]:
         """The first rows as texts that are safe to print."""
@@ -106,7 +130,15 @@ class SqlResult:
 
     def _size(self) -> str:
         rows = f"{len(self):,} row{'' if len(self) == 1 else 's'}"
-        return rows if len(self) <= SHOWN_ROWS else f"{rows}, the first {SHOWN_ROWS} shown"
+        return rows if len(self) <= SHOWN_ROWS else f"{rows}, the first {SHOWN_ROWS} shown; .to_pandas() has all"
+
+
+def _html_cell(tag: str, side: str, text: str) -> str:
+    return f'<{tag} style="text-align:{side}">{escape(text)}</{tag}>'
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return any(test(kind) for test in (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_duration))
 
 
 def _cell(value: Any) -> str:

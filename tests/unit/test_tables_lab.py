@@ -215,7 +215,11 @@ def test_a_result_shows_its_first_rows(lab: Lab) -> None:
         "a   long_name\n1   x\n22\n2 rows"
     )
     many = SqlResult(pa.table({"n": list(range(50)), "t": ["y" * 200] * 50}))
-    assert repr(many).endswith("50 rows, the first 20 shown")
+    assert repr(many).endswith("50 rows, the first 20 shown; .to_pandas() has all")
+    assert many[49] == many[-1] == {"n": 49, "t": "y" * 200}
+    assert many["n"].to_pylist() == list(range(50))
+    with pytest.raises(IndexError):
+        many[50]
     assert "y" * 79 + "…" in repr(many)
     assert "y" * 80 not in repr(many)
     assert bundle(many)["text/html"].count("<tr>") == 21

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cassette_lab.errors import FormatError
+from cassette_lab.errors import ConfigError, FormatError
 from cassette_lab.session.frames import compress_frame
 from cassette_lab.tables import load, write_tables
 from tests.unit.cassette_samples import siblings, write
@@ -182,10 +182,44 @@ def test_the_tree_sums_up_subagents_once(runs: Path) -> None:
     ]
 
 
-def test_the_same_session_twice_is_counted_with_the_first_one(runs: Path) -> None:
+def test_runs_with_equal_ids_keep_their_own_children(runs: Path) -> None:
     shutil.copytree(runs / "--p--", runs / "copy")
-    rows = load(runs).tree().to_pylist()
-    assert sorted((row["session_id"], row["sessions"]) for row in rows) == [("fork", 1), ("fork", 1), ("root", 1), ("root", 2)]
+    told = load(runs).tree().to_pylist()
+    assert sorted((row["session_id"], row["sessions"], row["source"].split("/")[1]) for row in told) == [
+        ("fork", 1, "--p--"), ("fork", 1, "copy"), ("root", 2, "--p--"), ("root", 2, "copy"),
+    ]  # fmt: skip
+    assert not any(row["parent_missing"] or row["parent_ambiguous"] for row in told)
+
+
+def test_a_parent_elsewhere_is_taken_only_where_it_is_the_only_one(runs: Path) -> None:
+    shutil.move(runs / "--p--" / "fork", runs / "far" / "away" / "below" / "fork")
+    (child,) = (row for row in load(runs).tree().to_pylist() if row["session_id"] == "fork")
+    assert (child["depth"], child["parent_missing"], child["parent_ambiguous"]) == (1, False, False)
+    shutil.copytree(runs / "--p--" / "root", runs / "backup" / "root")
+    tree = load(runs).tree()
+    (child,) = (row for row in tree.to_pylist() if row["session_id"] == "fork")
+    assert (child["depth"], child["parent_missing"], child["parent_ambiguous"]) == (0, False, True)
+    assert "fork (parent ambiguous)" in repr(tree)
+
+
+def test_the_tree_of_one_session_shows_itself_indented(runs: Path) -> None:
+    shown = repr(load(runs).tree("root")).splitlines()
+    assert [line.split("  ")[0] for line in shown[:2]] == ["session", "root"]
+    assert shown[2].startswith("  fork ")
+    assert load(runs).tree("fork").num_rows == 1
+    shutil.copytree(runs / "--p--", runs / "copy")
+    with pytest.raises(
+        ConfigError, match=r"2 sessions of this lab are called root; name one as runs/--p--/root/session\.jsonl#root"
+    ):
+        load(runs).tree("root")
+    assert load(runs).tree("runs/copy/root/session.jsonl#root").num_rows == 2
+    with pytest.raises(ConfigError, match="there is no session nobody"):
+        load(runs).tree("nobody")
+
+
+def test_the_duration_with_subagents_ends_with_the_last_of_them(runs: Path) -> None:
+    root, _ = load(runs).tree()
+    assert (root["duration_ms"], root["duration_ms_with_subagents"]) == (60, 90)
 
 
 def test_tables_of_sessions_are_written_where_there_are_any(runs: Path, tmp_path: Path) -> None:

@@ -6,12 +6,11 @@ written.
 
 from __future__ import annotations
 
-import contextlib
-import time
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import orjson
 
@@ -51,24 +50,10 @@ def read_snapshot(path: str | Path) -> Snapshot:
 def read_log(path: str | Path, *, rotated_too: bool = True) -> Flights:
     """The records of a log, those of its full files first. A record is told once, by its last line.
 
-    A log may be written, and its files renamed, while it is read: it is read again then.
+    The log may be written, and its files renamed, meanwhile.
     """
     path = Path(path)
-    if not rotated_too:
-        return _log([(path, _read(path))])
-    read: list[tuple[Path, bytes]] = []
-    for _ in range(_MOST_TRIES):
-        files = _files(path)
-        with contextlib.suppress(MissingFileError):
-            read = [(file, _read(file)) for file, _ in reversed(files)]
-            if read and _files(path) == files:
-                break
-        time.sleep(_PAUSE_S)
-    return _log(read or [(path, _read(path))])
-
-
-_MOST_TRIES: Final = 10
-_PAUSE_S: Final = 0.002
+    return _log(_files(path) if rotated_too else [(path, _read(path))])
 
 
 def save_snapshot(snapshot: Snapshot, path: str | Path) -> None:
@@ -87,18 +72,37 @@ def is_log(data: bytes) -> bool:
     return data.lstrip()[:120].partition(b"\n")[0].rstrip() == f'{{"format":"{FORMAT}","version":{VERSION}}}'.encode()
 
 
-def _files(path: Path) -> list[tuple[Path, int]]:
-    """The log and its full files, the newest first, and which file each name leads to at present."""
-    files: list[tuple[Path, int]] = []
-    with contextlib.suppress(FileNotFoundError):
-        while (file := rotated(path, len(files))).is_file():
-            files.append((file, file.stat().st_ino))
-    return files
+def _files(path: Path) -> list[tuple[Path, bytes]]:
+    """A log and its full files, the oldest first.
+
+    They are read the other way round: a file only ever gets an older name, so that none is missed; one may be met twice, and
+    one name may just be free.
+    """
+    newest: dict[int, tuple[Path, bytes]] = {}
+    number = free = 0
+    while free < 2:
+        file = rotated(path, number)
+        try:
+            inode, data = _opened(file)
+            newest.setdefault(inode, (file, data))
+            free = 0
+        except MissingFileError:
+            free += 1
+        number += 1
+    if not newest:
+        raise MissingFileError("there is no such file", path=path)
+    return list(reversed(newest.values()))
 
 
 def _read(path: Path) -> bytes:
+    return _opened(path)[1]
+
+
+def _opened(path: Path) -> tuple[int, bytes]:
+    """Which file a name leads to, and what is in it."""
     try:
-        return path.read_bytes()
+        with path.open("rb") as file:
+            return os.fstat(file.fileno()).st_ino, file.read()
     except FileNotFoundError:
         raise MissingFileError("there is no such file", path=path) from None
     except OSError as error:

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from email.utils import formatdate
 from typing import Any
 
-from cassette_lab.server.mock_model import MockModel, MockRequest, Reply, Say, ToolUse
+from cassette_lab.server.mock_model import Answer, MockModel, MockRequest, Reply, ToolUse
 from cassette_lab.server.mock_wire import chat_events, message_events, sse
 
-WHOLE = Say("Here is the answer, word by word.", "Let me think.", (ToolUse("look_up", {"city": "Zürich"}, "call_1"),))
+WHOLE = Answer("Here is the answer, word by word.", "Let me think.", (ToolUse("look_up", {"city": "Zürich"}, "call_1"),))
 JSON_TYPE = {"content-type": "application/json"}
 
 
-def events_of(request: MockRequest, said: Say = WHOLE) -> list[bytes]:
+def events_of(request: MockRequest, said: Answer = WHOLE) -> list[bytes]:
     """The events of a good answer in the request's wire format."""
     return list((message_events if request.speaks_messages else chat_events)(said))
 
@@ -35,7 +35,7 @@ class Fault:
     status: int | None = None
 
 
-def _stream(pieces: Callable[[MockModel, list[bytes]], Iterator[bytes]], said: Say = WHOLE) -> Callable[..., Reply]:
+def _stream(pieces: Callable[[MockModel, list[bytes]], Iterator[bytes]], said: Answer = WHOLE) -> Callable[..., Reply]:
     return lambda model, request: Reply(pieces(model, events_of(request, said)))
 
 
@@ -192,11 +192,11 @@ FAULTS: dict[str, Fault] = {
     "no content": Fault("MALFORMED_RESPONSE", lambda _model, _request: Reply([], 204), status=204),
     "redirect": Fault("MALFORMED_RESPONSE", _body(b"", {"location": "/v1/elsewhere"}, 307), status=307),
     "huge event": Fault("MALFORMED_RESPONSE", _stream(_huge)),
-    "empty": Fault("EMPTY_RESPONSE", _stream(_large, Say()), retried=True),
-    "filtered in chat": Fault("CONTENT_FILTER", _stream(_large, Say("I ", finish="content_filter"))),
-    "refused in messages": Fault("CONTENT_FILTER", _stream(_large, Say("I ", finish="refusal"))),
+    "empty": Fault("EMPTY_RESPONSE", _stream(_large, Answer()), retried=True),
+    "filtered in chat": Fault("CONTENT_FILTER", _stream(_large, Answer("I ", finish="content_filter"))),
+    "refused in messages": Fault("CONTENT_FILTER", _stream(_large, Answer("I ", finish="refusal"))),
     "slow trickle": Fault(None, _stream(_trickle)),
-    "large event": Fault(None, _stream(_large, Say("word" * (1 << 19)))),
+    "large event": Fault(None, _stream(_large, Answer("word" * (1 << 19)))),
     "without its end in chat": Fault(None, _stream(_without_end)),
     "without its end in messages": Fault("STREAM_CLOSED", _stream(_without_end)),
     "last event open in messages": Fault("STREAM_CLOSED", _stream(_last_event_open)),

@@ -18,9 +18,9 @@ from typing import Any, Self, TypeAlias
 
 from cassette_lab.errors import ConfigError
 from cassette_lab.jsonio import JsonObject
-from cassette_lab.server.mock_wire import Say, ToolUse, chat_events, message_events
+from cassette_lab.server.mock_wire import Answer, ToolUse, chat_events, message_events
 
-__all__ = ["MockModel", "MockRequest", "Reply", "Say", "Script", "ToolUse"]
+__all__ = ["Answer", "MockModel", "MockRequest", "Reply", "Script", "ToolUse"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,9 @@ class Reply:
     headers: Mapping[str, str] = field(default_factory=lambda: {"content-type": "text/event-stream"})
 
 
-Script: TypeAlias = "Sequence[Say | Reply] | Mapping[str, Sequence[Say | Reply]] | Callable[[MockRequest], Say | Reply]"
+Script: TypeAlias = (
+    "Sequence[Answer | Reply] | Mapping[str, Sequence[Answer | Reply]] | Callable[[MockRequest], Answer | Reply]"
+)
 """Answers in the order of the requests; or for each phrase, where a conversation is known by the phrase that the latest user
 message with any phrase has, the longest of them; or a function."""
 
@@ -119,10 +121,10 @@ class MockModel:
         events = message_events if request.speaks_messages else chat_events
         return Reply(self._paced(events(said), said.pace_s))
 
-    def _next(self, request: MockRequest) -> Say | Reply:
+    def _next(self, request: MockRequest) -> Answer | Reply:
         if callable(self._script):
             return self._script(request)
-        answers: Sequence[Say | Reply] = ()
+        answers: Sequence[Answer | Reply] = ()
         phrase = ""
         if isinstance(self._script, Mapping):
             known = sorted(self._script, key=len, reverse=True)

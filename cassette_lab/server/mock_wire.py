@@ -26,7 +26,7 @@ DEFAULT_USAGE: Final = Usage(input_tokens=100, output_tokens=10, cache_read_toke
 
 
 @dataclass(frozen=True, slots=True)
-class Say:
+class Answer:
     """One answer, in this order: reasoning, text, calls of tools. It streams word by word, ``pace_s`` seconds apart.
 
     ``finish`` is ``stop``, ``tool-calls`` or ``max-tokens``, which follows from the rest if it is not given; any other word
@@ -46,7 +46,7 @@ class Say:
         return self.finish or ("tool-calls" if self.tools else "stop")
 
 
-def chat_events(said: Say) -> Iterator[bytes]:
+def chat_events(said: Answer) -> Iterator[bytes]:
     """The answer as a streamed chat completion."""
     identity = {"id": "chatcmpl-mock", "object": "chat.completion.chunk", "created": 0, "model": "mock"}
 
@@ -79,7 +79,7 @@ def chat_events(said: Say) -> Iterator[bytes]:
     yield b"data: [DONE]\n\n"
 
 
-def message_events(said: Say) -> Iterator[bytes]:
+def message_events(said: Answer) -> Iterator[bytes]:
     """The answer as a streamed message."""
 
     def event(kind: str, **members: Any) -> bytes:
@@ -97,7 +97,7 @@ def message_events(said: Say) -> Iterator[bytes]:
     for kind, text in (("thinking", said.reasoning), ("text", said.text)):
         if text:
             place = next(index)
-            block = {"type": kind, kind: "", **({"signature": ""} if kind == "thinking" else {})}
+            block: JsonObject = {"type": kind, kind: "", **({"signature": ""} if kind == "thinking" else {})}
             yield event("content_block_start", index=place, content_block=block)
             for word in words(text):
                 yield event("content_block_delta", index=place, delta={"type": f"{kind}_delta", kind: word})

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cassette_lab.server.mock_model import MockModel, Say, ToolUse
+from cassette_lab.server.mock_model import Answer, MockModel, ToolUse
 from cassette_lab.session.finding import find_logs
 from tests.notebooks.kernels import Kernel, kernel_in
 from tests.unit.harness_runs import KEY, OPTIONS, bash, child, need_runtime
@@ -18,13 +18,13 @@ from tests.unit.harness_runs import KEY, OPTIONS, bash, child, need_runtime
 PROMPT = "PLAN the work"
 SCRIPT = {
     "PLAN": [
-        Say("I write it down.", tools=[ToolUse("write", {"file_path": "notes.txt", "content": "the plan"}, "call_1")]),
-        Say("I delegate.", tools=[child(1)]),
-        Say("I wait."),
-        Say("All is done."),
+        Answer("I write it down.", tools=[ToolUse("write", {"file_path": "notes.txt", "content": "the plan"}, "call_1")]),
+        Answer("I delegate.", tools=[child(1)]),
+        Answer("I wait."),
+        Answer("All is done."),
     ],
-    "PART-1": [Say("Part one is done.")],
-    "BUSY": [Say(tools=[bash(f"tail -f /dev/null --pid={os.getpid()}", "call_2")])],
+    "PART-1": [Answer("Part one is done.")],
+    "BUSY": [Answer(tools=[bash(f"tail -f /dev/null --pid={os.getpid()}", "call_2")])],
 }
 RUN = f"""
 run = await cl.harness().run("{PROMPT}")

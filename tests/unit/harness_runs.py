@@ -11,7 +11,7 @@ import pytest
 
 from cassette_lab.errors import ConfigError
 from cassette_lab.host.harness.process import launch_arguments
-from cassette_lab.server.mock_model import Say, ToolUse
+from cassette_lab.server.mock_model import Answer, ToolUse
 
 OPTIONS: dict[str, Any] = {
     "environment": {
@@ -52,19 +52,19 @@ def child(number: int) -> ToolUse:
     )
 
 
-def script(folder: Path) -> dict[str, list[Say]]:
+def script(folder: Path) -> dict[str, list[Answer]]:
     """A run with tools, two concurrent children, and what they tell back."""
     return {
         "PLAN": [
-            Say("I look around.", "SECRET thought", [bash("printf 'SECRET\\n' > notes.txt; ls", "call_1")]),
-            Say("I delegate.", tools=[child(1), child(2)]),
-            Say("I wait."),
-            Say("One is back."),
-            Say("Both are back: SECRET result."),
+            Answer("I look around.", "SECRET thought", [bash("printf 'SECRET\\n' > notes.txt; ls", "call_1")]),
+            Answer("I delegate.", tools=[child(1), child(2)]),
+            Answer("I wait."),
+            Answer("One is back."),
+            Answer("Both are back: SECRET result."),
         ],
         "PART-1": [
-            Say(tools=[ToolUse("write", {"file_path": str(folder / "part-1.txt"), "content": "one"}, "call_w1")]),
-            Say("Part one is done."),
+            Answer(tools=[ToolUse("write", {"file_path": str(folder / "part-1.txt"), "content": "one"}, "call_w1")]),
+            Answer("Part one is done."),
         ],
-        "PART-2": [Say(tools=[bash("sleep 1.4; printf two > part-2.txt", "call_w2")]), Say("Part two is done.")],
+        "PART-2": [Answer(tools=[bash("sleep 1.4; printf two > part-2.txt", "call_w2")]), Answer("Part two is done.")],
     }

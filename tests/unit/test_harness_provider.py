@@ -16,11 +16,11 @@ from cassette_lab.host.function import run_subagent
 from cassette_lab.host.harness.provider import HarnessProvider, result_of
 from cassette_lab.host.harness.runtime import HarnessRun
 from cassette_lab.host.registry import REGISTRY
-from cassette_lab.server.mock_model import MockModel, Say
+from cassette_lab.server.mock_model import Answer, MockModel
 from tests.unit.harness_runs import OPTIONS, need_runtime
 from tests.unit.test_harness_recording import runtimes
 
-REQUEST = SubagentRequest([{"type": "text", "text": "Say it."}], label="harness")
+REQUEST = SubagentRequest([{"type": "text", "text": "Answer it."}], label="harness")
 
 
 def provider(url: str, cwd: Path) -> HarnessProvider:
@@ -52,7 +52,7 @@ def test_its_results_go_into_a_cassette(tmp_path: Path) -> None:
         finally:
             undo()
 
-    with MockModel([Say("It is said.")]) as model:
+    with MockModel([Answer("It is said.")]) as model:
         asyncio.run(run(model.base_url))
         assert len(model.requests) == 1
     assert runtimes() == []
@@ -79,7 +79,7 @@ def test_an_abort_or_a_disposal_ends_the_runtime(tmp_path: Path) -> None:
         with pytest.raises(AbortError):
             await harness.start(SubagentRequest(REQUEST.prompt, signal=controller.signal))
 
-    with MockModel(lambda _: Say("word " * 500, pace_s=0.05)) as model:
+    with MockModel(lambda _: Answer("word " * 500, pace_s=0.05)) as model:
         asyncio.run(run(model.base_url))
 
 

@@ -23,7 +23,7 @@ from cassette_lab.flight.reader import read_snapshot
 from cassette_lab.host.harness.current import harness
 from cassette_lab.host.harness.recording import HarnessReplay, record_harness, replay_harness
 from cassette_lab.host.harness.runtime import Harness, HarnessError, HarnessRun
-from cassette_lab.server.mock_model import MockModel, Say
+from cassette_lab.server.mock_model import Answer, MockModel
 from cassette_lab.session.finding import find_logs
 from cassette_lab.session.reader import read_session
 from tests.unit.harness_runs import KEY, OPTIONS, bash, need_runtime, script
@@ -250,7 +250,7 @@ def test_an_interrupt_ends_the_runtime_with_all_that_it_started(tmp_path: Path) 
         with pytest.raises(ClosedError):
             await runtime.run("more")
 
-    with MockModel([Say(tools=[bash(f"{mark} & {mark}", "call_1")])]) as model:
+    with MockModel([Answer(tools=[bash(f"{mark} & {mark}", "call_1")])]) as model:
         asyncio.run(run(model.base_url))
 
 
@@ -287,7 +287,7 @@ def test_a_runtime_that_dies_is_an_error(tmp_path: Path) -> None:
                 await task
         assert not home.exists(), "a temporary home goes with its runtime"
 
-    with MockModel([Say("word " * 500, pace_s=0.05)]) as model:
+    with MockModel([Answer("word " * 500, pace_s=0.05)]) as model:
         asyncio.run(run(model.base_url))
 
 
@@ -301,7 +301,7 @@ def test_a_session_goes_on_in_a_new_runtime(tmp_path: Path) -> None:
                 runs.append(await harness.run(prompt, session_id="talk"))
         return runs
 
-    with MockModel([Say("One."), Say("Two.")]) as model:
+    with MockModel([Answer("One."), Answer("Two.")]) as model:
         runs = asyncio.run(run(model.base_url))
         assert [run.text for run in runs] == ["One.", "Two."]
         assert any("first" in text for text in model.requests[1].user_texts)

@@ -13,7 +13,7 @@ from cassette_lab.host.context import Context
 from cassette_lab.host.models.deepseek_messages import DeepSeekMessages
 from cassette_lab.host.models.failures import ModelFailure
 from cassette_lab.host.models.openai_chat import OpenAIChat
-from cassette_lab.server.mock_model import MockModel, Reply, Say, ToolUse
+from cassette_lab.server.mock_model import Answer, MockModel, Reply, ToolUse
 from tests.unit.host_samples import facts_of, logged, patient, replaying, without_ids
 from tests.unit.upstreams import play
 
@@ -49,10 +49,10 @@ def test_an_agent_works_on_an_endpoint(tmp_path: Path, kind: Any) -> None:
     script: Any = {
         "Question": [
             BUSY,
-            Say("Let me see.", "Hm.", (ToolUse("add", {"a": 1, "b": 2}, "c1"), ToolUse("subagent", task, "c2"))),
-            Say("It is 3, and helped."),
+            Answer("Let me see.", "Hm.", (ToolUse("add", {"a": 1, "b": 2}, "c1"), ToolUse("subagent", task, "c2"))),
+            Answer("It is 3, and helped."),
         ],
-        "Task": [Say("helped")],
+        "Task": [Answer("helped")],
     }
     noted: list[float] = []
     with MockModel(script) as server:
@@ -77,7 +77,7 @@ def test_an_agent_works_on_an_endpoint(tmp_path: Path, kind: Any) -> None:
 
 
 def test_a_run_on_an_endpoint_replays_without_it(tmp_path: Path) -> None:
-    script = [Say("", "Hm.", (ToolUse("add", {"a": 1, "b": 2}, "c1"),)), Say("It is 3, and helped.")]
+    script = [Answer("", "Hm.", (ToolUse("add", {"a": 1, "b": 2}, "c1"),)), Answer("It is 3, and helped.")]
     noted: list[float] = []
     with MockModel(script) as server:
         work = play(_turn(server, DeepSeekMessages, tmp_path, noted))

@@ -14,7 +14,7 @@ from cassette_lab.host.models.deepseek_messages import DeepSeekMessages
 from cassette_lab.host.models.failures import ModelFailure, failure_of_answer, retry_after_seconds
 from cassette_lab.host.models.openai_chat import OpenAIChat, read_usage
 from cassette_lab.jsonio import JsonObject
-from cassette_lab.server.mock_model import MockModel, MockRequest, Reply, Say, ToolUse
+from cassette_lab.server.mock_model import Answer, MockModel, MockRequest, Reply, ToolUse
 from cassette_lab.server.mock_wire import sse
 from cassette_lab.session.usage import Usage
 
@@ -53,7 +53,7 @@ def call(model: Any, request: ModelRequest, said: Any = None) -> tuple[list[Stre
         async with aclosing(adapter.stream(request)) as stream:
             return [chunk async for chunk in stream]
 
-    with MockModel([said or Say("Fine.")]) as server:
+    with MockModel([said or Answer("Fine.")]) as server:
         chunks = asyncio.run(run(model("m", base_url=server.base_url, api_key_env=None)))
         return chunks, server.requests[0]
 
@@ -192,7 +192,7 @@ class TestMessagesRequest:
 class TestChatAnswer:
     def test_every_kind_of_block_and_the_usage(self) -> None:
         usage = Usage(input_tokens=30, output_tokens=9, cache_read_tokens=12, cache_write_tokens=0, reasoning_tokens=4)
-        said = Say("A b.", "R s", [ToolUse("f", {"a": 1}, "t1"), ToolUse("g", "", "t2")], usage)
+        said = Answer("A b.", "R s", [ToolUse("f", {"a": 1}, "t1"), ToolUse("g", "", "t2")], usage)
         chunks, _ = call(OpenAIChat, ModelRequest([NEXT]), said)
         assert blocks(chunks) == [
             {"type": "reasoning", "text": "R s"},
@@ -282,7 +282,7 @@ class TestChatAnswer:
 class TestMessagesAnswer:
     def test_blocks_end_in_place(self) -> None:
         usage = Usage(input_tokens=30, output_tokens=9, cache_read_tokens=12, cache_write_tokens=5)
-        chunks, _ = call(DeepSeekMessages, ModelRequest([NEXT]), Say("A b.", "R", [ToolUse("f", {}, "t1")], usage))
+        chunks, _ = call(DeepSeekMessages, ModelRequest([NEXT]), Answer("A b.", "R", [ToolUse("f", {}, "t1")], usage))
         assert [chunk["type"] for chunk in chunks if not chunk["type"].endswith("delta")] == [
             *["block-start", "block-end"] * 3,
             "usage",
@@ -321,11 +321,11 @@ class TestMessagesAnswer:
         assert chunks[-2]["usage"] == {"inputTokens": 1, "outputTokens": 7, "totalTokens": 8}
 
     def test_broken_arguments_fail_unless_they_were_cut(self) -> None:
-        said = Say(tools=[ToolUse("f", '{"a": ')])
+        said = Answer(tools=[ToolUse("f", '{"a": ')])
         with pytest.raises(ModelFailure, match="arguments") as caught:
             call(DeepSeekMessages, ModelRequest([NEXT]), said)
         assert caught.value.code == "MALFORMED_RESPONSE"
-        cut = Say(tools=[ToolUse("f", '{"a": ')], finish="max-tokens")
+        cut = Answer(tools=[ToolUse("f", '{"a": ')], finish="max-tokens")
         assert call(DeepSeekMessages, ModelRequest([NEXT]), cut)[0][-1]["reason"] == {"kind": "max-tokens"}
 
     @pytest.mark.parametrize(

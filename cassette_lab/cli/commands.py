@@ -216,9 +216,9 @@ COMMANDS: Final = {
         ),
         Command(
             "sessions",
-            "PATH",
-            (1, 1),
-            "list the session logs of a folder, or the sessions of a store",
+            "PATH...",
+            (1, None),
+            "list the session logs of files, folders and globs, and the sessions of stores",
             session_commands.sessions,
             (_JSON,),
         ),

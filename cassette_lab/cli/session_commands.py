@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
@@ -19,25 +19,27 @@ SHOWN_PROBLEMS: Final = 20
 
 
 def sessions(call: Call) -> int:
-    """A line for each session below a folder, as it is read; 1 where there is none that can be read."""
+    """A line for each session, subagents below their parents; 1 where there is none, or something could not be read."""
     from cassette_lab.jsonio.text import pretty_chunks
+    from cassette_lab.session.finding import PASSED_BY
 
-    (path,) = call.operands
-    listing = Listing(path, show_bar=not sys.stdout.isatty())  # where the lines are seen they are the bar
+    listing = Listing(call.operands)
     if "json" in call.options:
         print_chunks(pretty_chunks(listing.document()))
     else:
-        for number, row in enumerate(listing.rows()):
-            if not number:
-                say(words.HEADLINE)
-            say(words.listed(row))
-        if listing.count:
+        rows = list(listing.rows())
+        below = _common_folder(rows)
+        if rows:
+            say(words.HEADLINE)
+            for depth, row in words.arranged(rows):
+                say(words.listed(row, depth, below=below))
             say(words.totalled(listing.totals))
     for problem in listing.problems[:SHOWN_PROBLEMS]:
         complain(f"not read: {words.problem(problem)}")
     if len(listing.problems) > SHOWN_PROBLEMS:
         complain(f"not read: {len(listing.problems) - SHOWN_PROBLEMS:,} more; --json lists them")
-    return 0 if listing.count else 1
+    # Of a log that was passed by another one has the session: nothing is missing.
+    return 0 if listing.count and all(problem["code"] == PASSED_BY for problem in listing.problems) else 1
 
 
 def session(call: Call) -> int:
@@ -55,11 +57,21 @@ def session(call: Call) -> int:
     return 0
 
 
-class Listing:
-    """The sessions below a path. ``count``, ``totals`` and ``problems`` are filled while ``rows`` goes on."""
+def _common_folder(rows: Sequence[JsonObject]) -> str:
+    """The folder that the files are named from, with its slash; empty where they have none in common."""
+    folders = {os.path.dirname(row["file"]) for row in rows if row["file"] is not None}  # noqa: PTH120 - a text is wanted
+    try:
+        common = os.path.commonpath(folders) if folders else ""
+    except ValueError:  # on different drives, or some from the root and some not
+        common = ""
+    return os.path.join(common, "") if common else ""  # noqa: PTH118 - with a slash at its end, as no Path has
 
-    def __init__(self, path: str, *, show_bar: bool) -> None:
-        self._path, self._show_bar = path, show_bar
+
+class Listing:
+    """The sessions that paths mean. ``count``, ``totals`` and ``problems`` are filled while ``rows`` goes on."""
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        self._paths = paths
         self.problems: list[JsonObject] = []
         self.totals: JsonObject = {}
 
@@ -71,17 +83,18 @@ class Listing:
 
     def document(self) -> JsonObject:
         """The JSON document; its sessions are an iterator, and what stands behind them is ready when that has ended."""
-        return {"path": self._path, "sessions": self.rows(), "totals": self.totals, "problems": self.problems}
+        paths = {"path": self._paths[0]} if len(self._paths) == 1 else {"paths": list(self._paths)}
+        return {**paths, "sessions": self.rows(), "totals": self.totals, "problems": self.problems}
 
     def rows(self) -> Iterator[JsonObject]:
         """The sessions in the order of their files, each once; what cannot be read goes to ``problems``."""
-        from cassette_lab.session.finding import find_logs
         from cassette_lab.session.listing import told_of
+        from cassette_lab.session.places import find_named
         from cassette_lab.session.summary import totals
 
         self.totals.update(totals(self.totals, None))
-        found = list(find_logs(self._path))
-        with Bar("reading", unit="log", terminal=self._show_bar) as bar, closing(told_of(found)) as told:
+        found = list(find_named(self._paths))
+        with Bar("reading", unit="log", terminal=True) as bar, closing(told_of(found)) as told:
             for number, kind, document in told:
                 bar(number, len(found))
                 if kind == "problem":

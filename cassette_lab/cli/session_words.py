@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import takewhile
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
 from cassette_lab.jsonio.text import show
@@ -15,26 +17,85 @@ SHOWN: Final = 12
 """Of models, tools, children and problems that many are shown; the JSON document has all."""
 
 _ID: Final = 36
-_END: Final = 14
+_END: Final = 18
+_DEEPEST: Final = 8
+_MOST_COPIES: Final = 100
+"""Of one session in a list, for its children to be told apart."""
 _NAME: Final = 200
 """Characters of a name where it stands alone: a log may have one of any length."""
 
 
-def listed(row: JsonObject) -> str:
-    """A line of the list, under ``HEADLINE``."""
+def listed(row: JsonObject, depth: int = 0, *, below: str = "") -> str:
+    """A line of the list, under ``HEADLINE``: a subagent stands below its parent, a step to the right for each ``depth``.
+
+    Files are named from the folder ``below``. Of a session whose parent is not in the list the parent is named behind it.
+    """
     tokens = row["tokens"]
+    file = UNKNOWN if row["file"] is None else show(row["file"].removeprefix(below))
+    indent = "  " * min(depth, _DEEPEST)
     return _line(
-        _clip(row["id"], _ID),
-        UNKNOWN if row["parent"] is None else _clip(row["parent"], _PARENT),
-        _minute(row["startedAt"]),
+        indent + _clip(row["id"], _ID - len(indent)),
+        _clip(_second(row["startedAt"]).removesuffix(" UTC"), 19),
+        duration_text(row["durationMs"]),
         f"{row['turns']:,}",
         f"{row['modelCalls']:,}",
+        f"{row['toolErrors']:,}",
         _count(tokens, "inputTokens"),
         _count(tokens, "cacheReadTokens"),
         _count(tokens, "outputTokens"),
-        _clip(row["end"] or UNKNOWN, _END),
+        _clip(_end(row), _END),
         f"{row['problems']:,}",
+        file if row["parent"] is None or depth else f"{file} (child of {_clip(row['parent'], _ID)})",
     )
+
+
+def arranged(rows: Sequence[JsonObject]) -> Iterator[tuple[int, JsonObject]]:
+    """Sessions as they began, each followed by its subagents, with how deep each stands.
+
+    Two runs may hold sessions of one id: a child belongs to the parent whose file lies nearest. Where that is not one, or
+    parents go in a circle, the child stands by itself.
+    """
+    by_id: dict[str, list[int]] = {}
+    for number, row in enumerate(rows):
+        by_id.setdefault(row["id"], []).append(number)
+    children: dict[int | None, list[int]] = {}
+    for number, row in enumerate(rows):
+        children.setdefault(_parent_of(row, number, rows, by_id.get(row["parent"], [])), []).append(number)
+    told: set[int] = set()
+    # Circles have no root: what was not told begins anew.
+    for root in sorted(range(len(rows)), key=lambda number: (number not in children.get(None, ()), _began(rows[number]))):
+        waiting = [(0, root)]
+        while waiting:
+            depth, number = waiting.pop()
+            if number not in told:
+                told.add(number)
+                yield depth, rows[number]
+                below = sorted(children.get(number, ()), key=lambda each: _began(rows[each]), reverse=True)
+                waiting += [(depth + 1, each) for each in below]
+
+
+def _parent_of(row: JsonObject, number: int, rows: Sequence[JsonObject], candidates: Sequence[int]) -> int | None:
+    if len(candidates) > _MOST_COPIES:
+        return None
+    likeness = {each: _shared_start(row["file"] or "", rows[each]["file"] or "") for each in candidates if each != number}
+    most = max(likeness.values(), default=0)
+    nearest = [each for each, shared in likeness.items() if shared == most]
+    return nearest[0] if len(nearest) == 1 else None
+
+
+def _shared_start(one: str, other: str) -> int:
+    """How many parts of two paths are the same, from the left."""
+    pairs = zip(PurePath(one).parts, PurePath(other).parts, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+def _began(row: JsonObject) -> tuple[bool, str]:
+    return row["startedAt"] is None, row["startedAt"] or ""
+
+
+def _end(row: JsonObject) -> str:
+    """How a session ended, with the error code where it has one: ``error AUTH``."""
+    return " ".join(filter(None, (row["end"], row["endCode"]))) or UNKNOWN
 
 
 def totalled(totals: JsonObject) -> str:
@@ -46,7 +107,7 @@ def totalled(totals: JsonObject) -> str:
         tokens_text(totals["tokens"]),
     ]
     if totals["startedAt"] is not None:
-        told.append(f"{_minute(totals['startedAt'])} to {_minute(totals['endedAt'])}")
+        told.append(f"{_second(totals['startedAt']).removesuffix(' UTC')} to {_second(totals['endedAt'])}")
     return " · ".join(told)
 
 
@@ -55,13 +116,16 @@ def summarised(document: JsonObject) -> list[str]:
     parent = "none" if document["parent"] is None else _clip(document["parent"], _NAME)
     origin = ", ".join(_clip(each, _NAME) for each in (document["origin"], document["spawnedBy"], document["mode"]) if each)
     ends = ", ".join(f"{count:,} {_clip(end, _END)}" for end, count in list(document["turnEnds"].items())[:SHOWN])
+    ends += _codes(document["turnErrorCodes"])
+    began = plural(document["turns"], "turn") if document["turns"] or not ends else "none that began here"
+    busy = "" if document["turnMs"] is None else f", {duration_text(document['turnMs'])} of it in turns"
     facts = {
         "session": _clip(document["id"], _NAME),
         "parent": f"{parent} ({origin})" if origin else parent,
-        "started": f"{_second(document['startedAt'])}, for {duration_text(document['durationMs'])}",
+        "started": f"{_second(document['startedAt'])}, for {duration_text(document['durationMs'])}{busy}",
         "folder": _clip(document["cwd"] or UNKNOWN, _NAME),
-        "turns": plural(document["turns"], "turn") + (f": {ends}" if ends else ""),
-        "end": _clip(document["end"] or UNKNOWN, _NAME),
+        "turns": began + (f": {ends}" if ends else ""),
+        "end": _clip(_end(document), _NAME),
         "model calls": f"{document['modelCalls']:,} in {plural(document['steps'], 'step')}, "
         f"{plural(document['retries'], 'retry', 'retries')}",
         "tokens": tokens_text(document["tokens"]),
@@ -113,7 +177,7 @@ def _model(model: JsonObject) -> str:
     name = " / ".join(_clip(part, _NAME) for part in (model["provider"], model["model"]) if part is not None) or UNKNOWN
     speed = "" if model["tokensPerSecond"] is None else f", {model['tokensPerSecond']:,.0f} tokens per second"
     return (
-        f"{name}: {plural(model['calls'], 'call')}, {model['failed']:,} without a message, "
+        f"{name}: {plural(model['calls'], 'call')}, {model['failed']:,} failed{_codes(model['errorCodes'])}, "
         f"first chunk after {duration_text(model['firstChunkMs'])}{speed}"
     )
 
@@ -122,7 +186,15 @@ def _tool(tool: JsonObject) -> str:
     unanswered = f", {tool['unanswered']:,} without a result" if tool["unanswered"] else ""
     name = UNKNOWN if tool["name"] is None else _clip(tool["name"], _NAME)
     took = duration_text(tool["durationMs"])
-    return f"{name}: {plural(tool['calls'], 'call')}, {plural(tool['errors'], 'error')}{unanswered}, {took} in the middle"
+    errors = plural(tool["errors"], "error") + _codes(tool["errorCodes"])
+    return f"{name}: {plural(tool['calls'], 'call')}, {errors}{unanswered}, median {took}"
+
+
+def _codes(codes: Mapping[str, int]) -> str:
+    """`` (2 SERVER, 1 AUTH)``; nothing where there is none."""
+    shown = [f"{count:,} {_clip(code, _END)}" for code, count in list(codes.items())[:SHOWN]]
+    more = [f"{len(codes) - SHOWN:,} more"] if len(codes) > SHOWN else []
+    return f" ({', '.join(shown + more)})" if codes else ""
 
 
 def _some(name: str, rows: list[str]) -> list[str]:
@@ -132,18 +204,26 @@ def _some(name: str, rows: list[str]) -> list[str]:
     return [*lines, f"  {'':<14}and {more:,} more; --json has all"] if more > 0 else lines
 
 
-_PARENT: Final = 13
-
-
 def _line(*cells: str) -> str:
-    left = zip(cells[:3], (_ID, _PARENT, 16), strict=True)
-    right = zip(cells[3:8], (6, 6, 12, 12, 10), strict=True)
+    left = zip(cells[:2], (_ID, 19), strict=True)
+    right = zip(cells[2:9], (12, 6, 6, 11, 12, 12, 10), strict=True)
     words = [f"{cell:<{width}}" for cell, width in left] + [f"{cell:>{width}}" for cell, width in right]
-    return " ".join([*words, f" {cells[8]:<{_END}}", f"{cells[9]:>8}"])
+    return " ".join([*words, f" {cells[9]:<{_END}}", f"{cells[10]:>8}", f" {cells[11]}"])
 
 
 HEADLINE: Final = _line(
-    "session", "parent", "started (UTC)", "turns", "calls", "tokens in", "from caches", "out", "end", "problems"
+    "session",
+    "started (UTC)",
+    "lasted",
+    "turns",
+    "calls",
+    "tool errors",
+    "tokens in",
+    "from caches",
+    "out",
+    "end",
+    "problems",
+    "file",
 )
 
 
@@ -154,10 +234,6 @@ def _clip(text: str, width: int) -> str:
 
 def _count(tokens: Mapping[str, int], name: str) -> str:
     return f"{tokens[name]:,}" if name in tokens else UNKNOWN
-
-
-def _minute(date: str | None) -> str:
-    return UNKNOWN if date is None else date[:16].replace("T", " ")
 
 
 def _second(date: str | None) -> str:

@@ -8,6 +8,7 @@ from its parent: shown, never counted. Source: session logs, Calls, and where ch
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias, TypeVar
@@ -33,6 +34,15 @@ def known_sum(values: Iterable[float | None]) -> float | None:
     """The sum of what is known; None where nothing is."""
     known = [value for value in values if value is not None]
     return sum(known) if known else None
+
+
+def covered_ms(spans: Iterable[tuple[Time, Time]]) -> float:
+    """How long at least one of these spans lasts."""
+    covered, until = 0.0, -math.inf
+    for start, end in sorted(spans):
+        covered += max(0.0, end - max(start, until))
+        until = max(until, end)
+    return covered
 
 
 class Turn(msgspec.Struct, frozen=True, gc=False):
@@ -364,6 +374,22 @@ class SessionFacts:
         """How the last own turn ended; None where none did, or while one is open."""
         ended = [turn for turn in own(self.turns) if turn.end_seq is not None]
         return ended[-1].end_kind if ended and not self.is_open else None
+
+    @property
+    def end_code(self) -> str | None:
+        """The error code of the turn that ``end_kind`` is of, where it failed with one."""
+        ended = [turn for turn in own(self.turns) if turn.end_seq is not None]
+        return ended[-1].error_code if ended and not self.is_open else None
+
+    @property
+    def active_ms(self) -> float | None:
+        """Time in own turns, each instant once; an open turn lasts until the latest own event. None without known times."""
+        spans = []
+        for turn in own(self.turns):
+            end = self.last_at if turn.is_open and turn.start_seq is not None else turn.ended_at
+            if span_ms(turn.started_at, end) is not None:
+                spans.append((turn.started_at or 0, end or 0))
+        return covered_ms(spans) if spans else None
 
     @property
     def failed_usage(self) -> Usage:

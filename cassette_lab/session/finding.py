@@ -26,6 +26,8 @@ _STORE_ENDINGS: Final = (".db", ".sqlite", ".sqlite3")
 _CASSETTE_ENDING: Final = ".cassette.jsonl"
 _PASSED_BY: Final = frozenset({"session_projcache", "node_modules", "__pycache__"})
 _PROJECT: Final = re.compile(r"--.+--|_no-cwd")
+PASSED_BY: Final = "PASSED_BY"
+"""The code of a problem that is none of a log: another one holds the same session."""
 _HEADER_SIGN: Final = re.compile(rb'"type"\s*:\s*"session"')
 _SIGN_BYTES: Final = 4_096
 
@@ -34,13 +36,15 @@ _SIGN_BYTES: Final = 4_096
 class FoundLog:
     """A session log (or a store of several): its file, what it is, and its generation (None for a store or a flat file).
 
-    ``problem`` says instead why a path gives none, or beside that one was passed by (then the path is that one's).
+    ``problem`` says instead why a path gives none, or beside that one was passed by (then the path is that one's, and the
+    code ``PASSED_BY``). ``session_id``: only that session of it was asked for.
     """
 
     path: Path
     kind: Literal["log", "store"] = "log"
     generation: int | None = None
     problem: FormatError | None = None
+    session_id: str | None = None
 
 
 def find_logs(path: str | Path) -> Iterator[FoundLog]:
@@ -112,7 +116,7 @@ def _folder(folder: Path, waiting: list[Path]) -> Iterator[FoundLog]:
         message = f"the folder cannot be read ({error.strerror or error})"
         yield FoundLog(folder, problem=FormatError(message, path=folder))
         return
-    names = [entry.name for entry in entries if _is_file(entry)]
+    names = [entry.name for entry in entries if may_be_log(entry)]
     yield from logs_among(folder, names)
     for entry in reversed(entries):
         passed_by = entry.name in _PASSED_BY or (entry.name.startswith(".") and entry.name not in _HIDDEN_ROOTS)
@@ -158,7 +162,8 @@ def _flat(folder: Path, name: str, names: set[str]) -> Iterator[FoundLog]:
 
 
 def _passed(path: Path, chosen: str) -> FormatError:
-    return FormatError(f"passed by: {chosen} beside it holds the same session; remove the one that is out of date", path=path)
+    message = f"passed by: {chosen} beside it holds the same session; remove the one that is out of date"
+    return FormatError(message, path=path, code=PASSED_BY)
 
 
 def _looks_like_a_log(path: Path) -> bool:
@@ -186,9 +191,13 @@ def _start(path: Path) -> bytes:
         file.close()
 
 
-def _is_file(entry: os.DirEntry[str]) -> bool:
+def may_be_log(entry: os.DirEntry[str]) -> bool:
+    """Whether it is a file; or named as a session's log and no folder, so that the reader says what is wrong with it.
+
+    A link that leads nowhere and a pipe are such: a session would else be missing, and nobody would know.
+    """
     try:
-        return entry.is_file()
+        return entry.is_file() or (FILE_NAME.fullmatch(entry.name) is not None and not entry.is_dir())
     except OSError:
         return False
 

@@ -40,7 +40,7 @@ def _told(logs: Sequence[tuple[int, FoundLog]], tell: Callable[..., object]) -> 
         try:
             if found.problem is not None:
                 raise found.problem
-            for read in each_facts(found.path, progress=tell):
+            for read in each_facts(found.path, found.session_id, progress=tell):
                 try:
                     yield number, "session", row(read())
                 except CassetteLabError as error:  # hides no other session of a store

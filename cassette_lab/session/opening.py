@@ -80,31 +80,34 @@ def file_facts(
         return derivation.facts(reader.log([]))
 
 
-def each_log(path: Path) -> Iterator[Callable[[], SessionLog]]:
+def each_log(path: Path, session_id: str | None = None) -> Iterator[Callable[[], SessionLog]]:
     """For each session of a file, a store or a log, a function that reads it, to be called before the next one is asked for.
+
+    Only for that session where one is asked for; a file of its own must be that one's.
 
     What is wrong with one session is raised by its function and hides no other; a file that gives none raises here.
     """
     if is_store(path):
         with SqliteStore(path) as store:
-            for session_id in store.ids:
-                yield partial(store.read, session_id)
+            for each in store.ids if session_id is None else (session_id,):
+                yield partial(store.read, each)
     else:
-        yield partial(read_session, path)
+        yield partial(open_session, path, session_id)
 
 
 def each_facts(
-    path: Path, *, bodies: bool = False, progress: FileProgress | None = None
+    path: Path, session_id: str | None = None, *, bodies: bool = False, progress: FileProgress | None = None
 ) -> Iterator[Callable[[], SessionFacts]]:
     """The same for what each session tells. Of a store ``progress`` is told after each session, as if all were of one size."""
     if is_store(path):
         with SqliteStore(path) as store:
-            for number, session_id in enumerate(store.ids, 1):
-                yield partial(_told, store, session_id, bodies=bodies)
+            ids = store.ids if session_id is None else [session_id]
+            for number, each in enumerate(ids, 1):
+                yield partial(_told, store, each, bodies=bodies)
                 if progress is not None:
-                    progress(store.size_bytes * number // len(store.ids), store.size_bytes)
+                    progress(store.size_bytes * number // len(ids), store.size_bytes)
     else:
-        yield partial(file_facts, path, bodies=bodies, progress=progress)
+        yield partial(file_facts, path, session_id, bodies=bodies, progress=progress)
 
 
 def _told(store: SqliteStore, session_id: str, *, bodies: bool) -> SessionFacts:
@@ -118,15 +121,15 @@ def read_logs(path: str | Path, *, on_error: OnError = "raise") -> Iterator[Sess
     follow; else it is raised.
     """
     for found in find_logs(path):
-        for result in [found.problem] if found.problem is not None else _read(found.path):
+        for result in [found.problem] if found.problem is not None else _read(found.path, found.session_id):
             if isinstance(result, CassetteLabError) and on_error == "raise":
                 raise result
             yield result
 
 
-def _read(path: Path) -> Iterator[SessionLog | CassetteLabError]:
+def _read(path: Path, session_id: str | None) -> Iterator[SessionLog | CassetteLabError]:
     try:
-        for read in each_log(path):
+        for read in each_log(path, session_id):
             try:
                 result: SessionLog | CassetteLabError = read()
             except CassetteLabError as error:

@@ -6,6 +6,10 @@ Source: session logs, Files and bytes; SQLite.
 
 from __future__ import annotations
 
+import glob
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -42,6 +46,61 @@ def locate(source: str | Path, session_id: str | None = None) -> LogPlace:
         if mark and asked and exists(head):
             path, session_id = Path(head), asked
     return _in_folder(path, session_id) if is_folder(path) else LogPlace(path, session_id)
+
+
+def find_named(paths: Iterable[str | Path]) -> Iterator[FoundLog]:
+    """The logs that several names mean: files, folders, patterns (``runs/**/*.jsonl``), and as ``locate`` has them, with an id.
+
+    Each once, in the order of the names. Of what a pattern matches only logs and what lies in folders count. A name that
+    gives none is a problem.
+    """
+    seen: set[tuple[str, str | None]] = set()
+    for path in paths:
+        for each in _named(path):
+            if each.problem is not None:
+                yield each
+                continue
+            whole = os.path.realpath(each.path)  # also by a link
+            key = whole, each.session_id if each.kind == "store" else None
+            if not seen.intersection((key, (whole, None))):
+                yield each
+            seen.add(key)
+
+
+def _named(path: str | Path) -> Iterator[FoundLog]:
+    plain = from_home(path)
+    if exists(plain):
+        yield from find_logs(plain)
+    elif glob.has_magic(str(path)):
+        yield from _matching(plain)
+    elif _MARK in str(path):
+        try:
+            place = locate(path)
+        except FormatError as error:
+            yield FoundLog(plain, problem=error)
+            return
+        for each in find_logs(place.path):
+            yield replace(each, session_id=place.session_id)
+    else:
+        yield from find_logs(plain)
+
+
+def _matching(pattern: Path) -> Iterator[FoundLog]:
+    found = False
+    try:
+        matches = sorted(map(Path, glob.glob(str(pattern), recursive=True)), key=lambda each: each.parts)  # noqa: PTH207 - as in shells
+    except ValueError:  # a name that no file can have
+        matches = []
+    for match in matches:
+        if is_folder(match):
+            logs = [each for each in find_logs(match) if each.path != match]
+        else:
+            logs = [each for each in logs_in(match.parent) if each.path == match]
+        found = found or bool(logs)
+        yield from logs
+    if not found:
+        message = "no session log matches this pattern; check the folder, or use ** to look into folders below it"
+        yield FoundLog(pattern, problem=FormatError(message, path=pattern))
 
 
 def check_id(holds: str, asked: str | None, path: str | Path | None) -> None:

@@ -14,7 +14,7 @@ from statistics import median
 from typing import Final
 
 from cassette_lab.jsonio import JsonObject
-from cassette_lab.session.facts import ModelCall, SessionFacts, Time, ToolCall, known_sum, own, span_ms
+from cassette_lab.session.facts import ModelCall, SessionFacts, Time, ToolCall, Turn, known_sum, own, span_ms
 
 _LAST_MS: Final = 253_402_300_799_999
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -23,7 +23,11 @@ _SUMMED: Final = ("turns", "modelCalls", "toolCalls", "toolErrors")
 
 
 def row(facts: SessionFacts) -> JsonObject:
-    """The session in short, as a list of sessions has it. ``end`` of one whose last turn did not end is ``open``."""
+    """The session in short, as a list of sessions has it. ``end`` of one whose last turn did not end is ``open``.
+
+    ``endCode`` is the error code of a last turn that failed, ``turnMs`` how long turns were running: the rest of
+    ``durationMs`` nobody asked for anything.
+    """
     tools = own(facts.tool_calls)
     return {
         "id": facts.id,
@@ -32,12 +36,14 @@ def row(facts: SessionFacts) -> JsonObject:
         "startedAt": date_text(facts.first_at),
         "endedAt": date_text(facts.last_at),
         "durationMs": span_ms(facts.first_at, facts.last_at),
+        "turnMs": known_sum(turn.duration_ms for turn in own(facts.turns)),
         "turns": sum(turn.start_seq is not None for turn in own(facts.turns)),
         "modelCalls": len(own(facts.model_calls)),
         "toolCalls": len(tools),
         "toolErrors": sum(call.is_error is True for call in tools),
         "tokens": facts.usage.to_json(),
         "end": OPEN if facts.is_open else facts.end_kind,
+        "endCode": facts.end_code,
         "problems": len(facts.problems),
     }
 
@@ -64,6 +70,7 @@ def summary(facts: SessionFacts) -> JsonObject:
         "inheritedEvents": facts.inherited_events,
         "steps": sum(step.start_seq is not None for step in own(facts.steps)),
         "turnEnds": dict(Counter(turn.end_kind or OPEN for turn in own(facts.turns)).most_common()),
+        "turnErrorCodes": _codes(own(facts.turns)),
         "retries": len(own(facts.retries)),
         "retryDelayMs": known_sum(retry.delay_ms for retry in own(facts.retries)),
         "compactions": len(compactions),
@@ -104,7 +111,7 @@ def date_text(time: Time | None) -> str | None:
 
 
 def _models(calls: Iterable[ModelCall]) -> list[JsonObject]:
-    """The calls by model: how many, how many gave no message, their middle waiting time and speed."""
+    """The calls by model: how many, how many failed (gave no message) and why, their median waiting time and speed."""
     groups: dict[tuple[str | None, str | None], list[ModelCall]] = {}
     for call in calls:
         groups.setdefault((call.provider, call.model), []).append(call)
@@ -114,6 +121,7 @@ def _models(calls: Iterable[ModelCall]) -> list[JsonObject]:
             "model": model,
             "calls": len(group),
             "failed": sum(call.settled_as != "message" for call in group),
+            "errorCodes": _codes(group),
             "firstChunkMs": _middle(call.first_chunk_ms for call in group),
             "tokensPerSecond": _middle(call.tokens_per_second for call in group),
         }
@@ -122,7 +130,7 @@ def _models(calls: Iterable[ModelCall]) -> list[JsonObject]:
 
 
 def _tools(calls: Iterable[ToolCall]) -> list[JsonObject]:
-    """The calls by tool: how many, how many errors, how many without a result, their middle duration."""
+    """The calls by tool: how many, how many errors and which, how many without a result, their median duration."""
     groups: dict[str | None, list[ToolCall]] = {}
     for call in calls:
         groups.setdefault(call.name, []).append(call)
@@ -131,11 +139,17 @@ def _tools(calls: Iterable[ToolCall]) -> list[JsonObject]:
             "name": name,
             "calls": len(group),
             "errors": sum(call.is_error is True for call in group),
+            "errorCodes": _codes(group),
             "unanswered": sum(not call.has_result for call in group),
             "durationMs": _middle(call.duration_ms for call in group),
         }
         for name, group in groups.items()
     ]
+
+
+def _codes(facts: Iterable[ModelCall | ToolCall | Turn]) -> dict[str, int]:
+    """How often each error code occurs, the most frequent first; failures without one are not among them."""
+    return dict(Counter(each.error_code for each in facts if each.error_code is not None).most_common())
 
 
 def _middle(values: Iterable[float | None]) -> float | None:

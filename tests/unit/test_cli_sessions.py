@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cassette_lab.cli import main
-from cassette_lab.words import UNKNOWN
-from tests.unit.session_samples import START_MS, frames, header, text, turn, write
+from tests.unit.session_samples import START_MS, event, frames, header, text, turn, write
 from tests.unit.session_told import AT, chunk, ev, finish, message, run
 from tests.unit.test_session_sqlite import make_store, row
 
@@ -55,14 +55,16 @@ def store(tmp_path: Path) -> Path:
 
 
 def test_a_folder_is_listed_and_what_cannot_be_read_hides_nothing(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["sessions", str(store)]) == 0
+    assert main(["sessions", str(store)]) == 1
     told = capsys.readouterr()
-    head, root, child, torn, total = told.out.splitlines()
-    assert head.split()[:2] == ["session", "parent"]
-    date = "2027-01-15 08:00"
-    assert root.split() == ["root", UNKNOWN, *date.split(), "1", "1", "100", "5", "10", "completed", "0"]
-    assert child.split()[:4] == ["child", "root", *date.split()]
-    assert torn.split()[-2:] == ["open", "1"]
+    head, torn, root, child, total = told.out.splitlines()
+    assert head.split()[:2] == ["session", "started"]
+    date = "2027-01-15 08:00:00"
+    counts = ["60", "ms", "1", "1", "1", "100", "5", "10", "completed", "0"]
+    assert root.split() == ["root", *date.split(), *counts, "a-root/session.jsonl"]
+    assert child.startswith("  child ")  # below its parent
+    assert child.split()[-1] == "b-child/session.jsonl.zstd"
+    assert torn.split()[-3:] == ["open", "1", "c-torn/session.jsonl"]
     assert total.startswith("3 sessions · 3 turns · ")
     assert "100 tokens in, 5 from caches, 10 out" in total
     assert told.err.count("\n") == 1
@@ -71,9 +73,10 @@ def test_a_folder_is_listed_and_what_cannot_be_read_hides_nothing(store: Path, c
 
 
 def test_the_list_is_a_document(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["sessions", str(store), "--json"]) == 0
+    assert main(["sessions", str(store), "--json"]) == 1
     shown = capsys.readouterr().out
     document = json.loads(shown)
+    assert document["path"] == str(store)
     assert "secret" not in shown
     assert [each["id"] for each in document["sessions"]] == ["root", "child", "torn"]
     root = document["sessions"][0]
@@ -94,17 +97,18 @@ def test_one_log_is_summed_up(store: Path, capsys: pytest.CaptureFixture[str]) -
     lines = {line[2:14].strip(): line[16:] for line in shown.splitlines()[1:]}
     assert shown.startswith(f"{log}\n")
     assert lines["turns"] == "1 turn: 1 completed"
-    assert lines["tool"] == "read: 1 call, 1 error, 5.0 ms in the middle"
-    assert lines["model"].startswith(r"p / m\u{001b}[31m: 1 call, 0 without a message, first chunk after 10")
+    assert lines["tool"] == "read: 1 call, 1 error (1 FS_NOT_FOUND), median 5.0 ms"
+    assert lines["model"].startswith(r"p / m\u{001b}[31m: 1 call, 0 failed, first chunk after 10")
     assert "secret" not in shown
     assert "\x1b" not in shown
     assert main(["session", log, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert (document["format"], document["steps"], document["turnEnds"]) == (0, 1, {"completed": 1})
     assert (document["events"], document["rows"], document["encoding"]) == (12, 11, "jsonl")
-    assert document["models"] == [
-        {"provider": "p", "model": "m\x1b[31m", "calls": 1, "failed": 0, "firstChunkMs": 10, "tokensPerSecond": 500}
-    ]
+    assert document["tools"][0]["errorCodes"] == {"FS_NOT_FOUND": 1}
+    (model,) = document["models"]
+    assert (model.pop("errorCodes"), model.pop("failed")) == ({}, 0)
+    assert model == {"provider": "p", "model": "m\x1b[31m", "calls": 1, "firstChunkMs": 10, "tokensPerSecond": 500}
     assert "secret" not in str(document)
 
 
@@ -148,7 +152,9 @@ def test_of_a_store_one_session_is_chosen_and_all_are_listed(tmp_path: Path, cap
         assert main(["session", *words, "--json"]) == 0
         document = json.loads(capsys.readouterr().out)
         assert (document["id"], document["end"], document["encoding"]) == ("two", "open", "sqlite")
-    assert main(["sessions", path, "--json"]) == 0
+    assert main(["sessions", f"{path}#two"]) == 0
+    assert capsys.readouterr().out.splitlines()[1].split()[0] == "two"
+    assert main(["sessions", path, "--json"]) == 1
     document = json.loads(capsys.readouterr().out)
     assert [each["id"] for each in document["sessions"]] == ["one", "two"]
     assert "zwei" in document["problems"][0]["message"]
@@ -178,3 +184,40 @@ def test_names_of_a_log_cannot_draw_on_the_screen(tmp_path: Path, capsys: pytest
     shown = capsys.readouterr().out
     assert "\x1b" not in shown
     assert json.loads(shown)["sessions"][0]["id"] == hostile
+
+
+def test_paths_patterns_and_ids_are_listed_each_session_once(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HOME" if os.name == "posix" else "USERPROFILE", str(tmp_path))
+    named = ["~/store/*/a-*", str(store / "--p--" / "a-root" / "session.jsonl"), f"{store}#child", "~/store/**/*.zstd"]
+    assert main(["sessions", *named, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert ([each["id"] for each in document["sessions"]], document["paths"]) == (["root", "child"], named)
+    assert main(["sessions", "~/store/x*"]) == 1
+    assert "no session log matches this pattern" in capsys.readouterr().err
+
+
+def test_a_child_stands_below_the_parent_that_lies_nearest_and_circles_end(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for day, at in (("monday", 0), ("tuesday", 50)):
+        write(tmp_path / day / "z" / "session.jsonl", text(header(id="root"), event(0, "turn/start", time=START_MS + at)))
+        write(
+            tmp_path / day / "a" / "session.jsonl",
+            text(header(id="child", parentSession="root"), event(0, "turn/start", time=START_MS + at + 9)),
+        )
+    write(tmp_path / "c" / "session.jsonl", text(header(id="c", parentSession="d")))
+    write(tmp_path / "d" / "session.jsonl", text(header(id="d", parentSession="c")))
+    write(tmp_path / "e" / "session.jsonl", text(header(id="e", parentSession="gone")))
+    assert main(["sessions", str(tmp_path)]) == 0
+    lines = capsys.readouterr().out.splitlines()[1:-1]
+    assert [line.partition("session.jsonl")[0].split()[-1] for line in lines[:4]] == [
+        "monday/z/",
+        "monday/a/",
+        "tuesday/z/",
+        "tuesday/a/",
+    ]
+    assert [line.startswith("  child") for line in lines[:4]] == [False, True, False, True]
+    assert sorted(line.split()[0] for line in lines[4:]) == ["c", "d", "e"]
+    assert sum("(child of gone)" in line for line in lines) == 1

@@ -97,7 +97,7 @@ def test_a_log_may_lie_in_a_folder_of_any_name_and_is_told_escaped(
     assert (len(lab.sessions), len(lab.problems)) == (1, 1)
     html = lab._repr_mimebundle_()["text/html"]
     assert "<b>2" not in html
-    assert main(["sessions", str(tmp_path)]) == 0
+    assert main(["sessions", str(tmp_path)]) == 1
     told = capsys.readouterr()
     for shown in (repr(lab), html, told.out, told.err):
         assert all(character.isprintable() or character == "\n" for character in shown)

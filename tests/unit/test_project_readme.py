@@ -12,12 +12,17 @@ from typing import Any
 
 import pytest
 
+import cassette_lab
 from cassette_lab.cassette.config import CassetteConfig
 from cassette_lab.cli.commands import COMMANDS
+from cassette_lab.contracts import LlmAdapter
 from cassette_lab.host.flights import FLIGHTS
 from cassette_lab.notebook.flight_options import parse
 from cassette_lab.notebook.options import VERBS
+from cassette_lab.server.mock_model import Answer, MockModel
+from cassette_lab.tables import load
 from tests.benchmarks.generate import cassette_file
+from tests.unit.harness_runs import need_runtime
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
@@ -59,6 +64,40 @@ def test_the_sample_sessions_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
     exec(f"import cassette_lab as cl\n{blocks('python')[3]}", names)  # noqa: S102 - our own README
     assert names["lab"].sessions.num_rows == names["lab"].tree().num_rows > 1
     assert names["log"].header.id == "release-check"
+
+
+def test_the_agent_uses_its_tool_and_logs_its_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ran("cl.ScriptedModel(cl.Call", tmp_path, monkeypatch)
+    assert (names["answer"].text, names["answer"].stop_reason) == ("There are two.", "completed")
+    assert len(names["agent"].parts.tools.definitions) == 2
+    lab = load(tmp_path / "runs" / "agents")
+    assert lab.tool_calls.column("name").to_pylist() == ["routes"]
+
+
+def test_the_models_of_the_table_can_be_made() -> None:
+    rows = re.findall(r"^\| `(cl\.\w+\(.*?\))` \|", README, re.MULTILINE)
+    assert len(rows) >= 3
+    for row in rows:
+        assert isinstance(eval(row, {"cl": cassette_lab}), LlmAdapter)  # noqa: S307 - our own README
+
+
+def test_the_harness_is_recorded_and_replayed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    need_runtime()
+    with MockModel([Answer("A folder.")]) as model:
+        names = ran("cl.record_harness", tmp_path, monkeypatch, **{"http://127.0.0.1:8000/v1": model.base_url})
+    assert names["run"].text == "A folder."
+    assert names["again"].departures == []
+
+
+def ran(part: str, folder: Path, monkeypatch: pytest.MonkeyPatch, **replaced: str) -> dict[str, Any]:
+    """What the example that has ``part`` in it leaves, run in ``folder`` with some words replaced."""
+    monkeypatch.chdir(folder)
+    (block,) = (block for block in blocks("python") if part in block)
+    for word, other in replaced.items():
+        block = block.replace(word, other)
+    names: dict[str, Any] = {"cl": cassette_lab}
+    asyncio.run(eval(compile(block, "README.md", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), names))  # noqa: S307 - our own README
+    return names
 
 
 def test_the_flight_recorder_sees_the_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ do that itself. Its calls, and those of ``@subagent`` functions that its tools m
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -93,6 +93,7 @@ class Agent:
         context: Context | None = None,
     ) -> None:
         _check_model(model)
+        _check_texts(instructions=instructions, persona=persona, provider=provider, model_name=model_name, resume=resume)
         for name, count in (("max_steps", max_steps), ("max_depth", max_depth), ("max_tokens", max_tokens or 0)):
             if type(count) is not int or count < 0:
                 raise ConfigError(f"{name} is a whole number, 0 or more, not {count!r}", field=name)
@@ -106,7 +107,10 @@ class Agent:
             max_steps=max_steps,
             retry=retry or RetryPolicy(),
         )
-        toolbox, wanted = Toolbox([*tools, *_delegating(subagents)]), None if output is None else Output(output)
+        toolbox, wanted = (
+            Toolbox([*_listed("tools", tools), *_delegating(subagents)]),
+            None if output is None else Output(output),
+        )
         store = _opened(sessions)
         session, stored = _session(store, resume, session_id)
         self.context = HOST.child(name="agent", owned=False) if context is None else context.child(name="agent")
@@ -181,7 +185,7 @@ class Agent:
         if self.is_running:
             raise ConfigError("the agent's turn is not over yet; await it first, or take another agent")
         controller = AbortController()
-        blocks = [{"type": "text", "text": prompt}] if isinstance(prompt, str) else list(prompt)
+        blocks = _blocks(prompt)
         found, tools = self._tools(wanted)
         turn = Turn(
             self,
@@ -232,9 +236,8 @@ class Agent:
         """
         from cassette_lab.host.function import run_subagent
 
-        blocks = [{"type": "text", "text": prompt}] if isinstance(prompt, str) else list(prompt)
         request = AgentCall(
-            prompt=blocks,
+            prompt=_blocks(prompt),
             label=label,
             agent_options=agent_options,
             output_schema=output_schema,
@@ -339,7 +342,15 @@ def _session(store: SessionStore | None, resume: str | None, session_id: str | N
 def _delegating(subagents: str | Sequence[str]) -> list[AnyTool]:
     from cassette_lab.host.subagents import subagent_tool
 
-    return [subagent_tool(name) for name in ((subagents,) if isinstance(subagents, str) else subagents)]
+    return [subagent_tool(name) for name in ((subagents,) if isinstance(subagents, str) else _listed("subagents", subagents))]
+
+
+def _blocks(prompt: Any) -> list[JsonObject]:
+    """A prompt as content blocks."""
+    blocks = [{"type": "text", "text": prompt}] if isinstance(prompt, str) else _listed("prompt", prompt)
+    if not blocks or not all(isinstance(block, dict) and isinstance(block.get("type"), str) for block in blocks):
+        raise ConfigError('a prompt is a text, or content blocks ({"type": "text", "text": …})', field="prompt")
+    return blocks
 
 
 def _named(model: LlmAdapter, name: str) -> str | None:
@@ -349,6 +360,18 @@ def _named(model: LlmAdapter, name: str) -> str | None:
 
 def _cancel(task: asyncio.Task[Any]) -> None:
     task.cancel("the run was aborted")
+
+
+def _listed(name: str, values: Any) -> list[Any]:
+    if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
+        raise ConfigError(f"{name} is a list, not {type(values).__name__}", field=name)
+    return list(values)
+
+
+def _check_texts(**values: object) -> None:
+    for name, value in values.items():
+        if value is not None and not isinstance(value, str):
+            raise ConfigError(f"{name} is a text, not {type(value).__name__}", field=name)
 
 
 def _check_model(model: object) -> None:

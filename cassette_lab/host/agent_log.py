@@ -14,6 +14,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from cassette_lab.contracts import ABSENT, StreamChunk
+from cassette_lab.errors import FormatError
+from cassette_lab.host.models.failures import malformed
 from cassette_lab.jsonio import JsonObject
 from cassette_lab.session.model import CHUNK_TYPE, Event
 from cassette_lab.session.persistence import StoredSession
@@ -106,8 +108,11 @@ class AgentLog:
     # Model calls
 
     def chunk(self, chunk: StreamChunk) -> int:
-        """A piece of the model's answer; returns its seq."""
-        return self._append(CHUNK_TYPE, {"turn": self.turn, "step": self.step, "chunk": chunk}).seq
+        """A piece of the model's answer; returns its seq. ``ModelFailure`` (``MALFORMED_RESPONSE``) for what is no JSON."""
+        try:
+            return self._append(CHUNK_TYPE, {"turn": self.turn, "step": self.step, "chunk": chunk}).seq
+        except FormatError as error:
+            raise malformed("a chunk is no plain JSON") from error
 
     def retry(self, facts: JsonObject) -> None:
         """The call failed, and is to be made again after a while."""

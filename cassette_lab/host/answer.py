@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 
 from cassette_lab.contracts import FailureCode, StreamChunk
 from cassette_lab.errors import RecordedError
-from cassette_lab.host.models.failures import ModelFailure
+from cassette_lab.host.models.failures import ModelFailure, malformed
 from cassette_lab.jsonio import JsonObject
 
 ERROR_FINISHES: Final = frozenset({"error", "aborted"})
@@ -29,7 +29,16 @@ class Answer:
         self._whole: set[Any] = set()
 
     def add(self, chunk: StreamChunk) -> None:
-        """The next chunk. A block's own end says what it holds; before that its deltas do."""
+        """The next chunk. A block's own end says what it holds; before that its deltas do.
+
+        Raises ``ModelFailure`` (``MALFORMED_RESPONSE``) for what is no chunk; one of an unknown type is passed over.
+        """
+        try:
+            self._add(chunk)
+        except (AttributeError, KeyError, TypeError) as error:
+            raise malformed("a chunk is not what its type says") from error
+
+    def _add(self, chunk: StreamChunk) -> None:
         kind, index = chunk.get("type"), chunk.get("index")
         if kind == "text-delta":
             self._open(index, "text")["text"] += chunk["text"]
@@ -37,24 +46,24 @@ class Answer:
             self._open(index, "reasoning")["text"] += chunk["text"]
         elif kind == "tool-call-delta":
             block = self._open(index, "tool-call")
-            block["id"], block["name"] = chunk["id"], chunk.get("name") or block["name"]
+            block["id"], block["name"] = _text(chunk["id"]), _text(chunk.get("name") or block["name"])
             block["arguments"] += chunk["argumentsDelta"]
         elif kind == "block-start":
-            self._open(index, chunk.get("blockType"))
+            self._open(index, _text(chunk["blockType"]))
         elif kind == "block-end":
-            self._blocks[index] = chunk["block"]
+            self._blocks[index] = _checked(chunk["block"])
             self._whole.add(index)
         elif kind == "usage":
-            self.usage = chunk["usage"]
+            self.usage = chunk["usage"] if isinstance(chunk["usage"], dict) else None
         elif kind == "finish":
+            _text(chunk["reason"]["kind"])
             self.finish = chunk["reason"]
             self.replay_state = chunk.get("replayState")
 
     @property
     def finish_kind(self) -> str | None:
         """How the answer ended; None while it has not."""
-        kind = None if self.finish is None else self.finish.get("kind")
-        return kind if isinstance(kind, str) else None
+        return None if self.finish is None else str(self.finish["kind"])
 
     def content(self, *, with_tools: bool = True) -> list[JsonObject]:
         """The blocks, in the order in which they began; those that are only open are left out where they hold nothing."""
@@ -75,6 +84,24 @@ class Answer:
             block = {"type": kind, "id": "", "name": "", "arguments": ""} if kind == "tool-call" else {"type": kind, "text": ""}
             self._blocks[index] = block
         return block
+
+
+def _checked(block: Any) -> JsonObject:
+    """A whole block, if it is one."""
+    kind = _text(block["type"])
+    if kind in ("text", "reasoning"):
+        _text(block["text"])
+    elif kind == "tool-call" and not (_text(block["id"]) and _text(block["name"])):
+        raise TypeError("a tool call has an id and a name")
+    elif kind == "tool-call":
+        _text(block["arguments"])
+    return cast("JsonObject", block)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"a text is expected, not {type(value).__name__}")
+    return value
 
 
 def text_of(content: Any) -> str:

@@ -11,11 +11,12 @@ from typing import Any, Final
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic.errors import PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema
+from pydantic_core import PydanticSerializationError
 
 from cassette_lab.errors import ConfigError
 from cassette_lab.host.docstrings import read_docstring
 from cassette_lab.host.tools import ToolContext, ToolError
-from cassette_lab.jsonio import JsonObject
+from cassette_lab.jsonio import CanonicalError, JsonObject, canonical
 
 _MOST_ERRORS: Final = 5
 
@@ -36,13 +37,12 @@ class Arguments:
             hints = typing.get_type_hints(target, include_extras=True)
         except (TypeError, ValueError, NameError) as error:
             raise self._refusal(f"its parameters cannot be read ({error})") from error
-        self._parameters: list[tuple[str, inspect.Parameter]] = []
-        self._context: str | None = None
+        self._parameters: list[tuple[str | None, inspect.Parameter]] = []  # None: the context
         fields: dict[str, Any] = {}
         for name, parameter in signature.parameters.items():
             annotation = hints.get(name, Any)
-            if annotation is ToolContext:
-                self._context = name
+            if annotation is ToolContext or ToolContext in typing.get_args(annotation):
+                self._parameters.append((None, parameter))
                 continue
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
                 raise self._refusal(f"a model cannot fill *{name}; name the parameters")
@@ -67,12 +67,11 @@ class Arguments:
         args: list[Any] = []
         kwargs: dict[str, Any] = {}
         for key, parameter in self._parameters:
+            value = context if key is None else getattr(values, key)
             if parameter.kind is parameter.POSITIONAL_ONLY:
-                args.append(getattr(values, key))
+                args.append(value)
             else:
-                kwargs[parameter.name] = getattr(values, key)
-        if self._context is not None:
-            kwargs[self._context] = context
+                kwargs[parameter.name] = value
         return args, kwargs
 
     def _refusal(self, reason: str) -> ConfigError:
@@ -110,7 +109,18 @@ def untitled(schema: Any) -> Any:
 
 
 class _Schema(GenerateJsonSchema):
+    """Leaves out defaults that JSON cannot hold."""
+
     ignored_warning_kinds = {"non-serializable-default", "skipped-choice"}  # noqa: RUF012 - as the base class has it
+
+    def encode_default(self, dft: Any) -> Any:
+        """The default as JSON."""
+        value = super().encode_default(dft)
+        try:
+            canonical(value)
+        except CanonicalError as error:
+            raise PydanticSerializationError(str(error)) from error
+        return value
 
 
 _VALUES: Final = frozenset({"default", "const", "enum", "examples"})

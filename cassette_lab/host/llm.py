@@ -58,7 +58,11 @@ class Llm:
         if adapter is None:
             known = ", ".join(self._adapters) or "none"
             raise ConfigError(f"no model answers for the provider {request.provider!r}; there is {known}", field="provider")
-        return adapter.stream(request)
+        stream = adapter.stream(request)
+        if not hasattr(stream, "aclose"):
+            kind = type(stream).__name__
+            raise ConfigError(f"the model of {request.provider!r} streams nothing: its stream() gave {kind}", field="model")
+        return stream
 
     async def _close_streams(self) -> None:
         for stream in list(self._streams):

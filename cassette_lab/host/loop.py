@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from cassette_lab.contracts import ABSENT, AbortSignal, ModelRequest, StreamChunk
-from cassette_lab.errors import AbortError, CassetteLabError
+from cassette_lab.errors import AbortError, CassetteLabError, ConfigError
 from cassette_lab.event_bus import ASSEMBLE, DISPOSED, REQUEST, Assembly, Attempt, EventBus, mark_loop_request
 from cassette_lab.host.agent_log import AgentLog
 from cassette_lab.host.answer import ERROR_FINISHES, Answer, failure_json, failure_of, failure_of_finish
@@ -157,7 +157,9 @@ class Turn:
             sections=[{"name": name, "text": text} for name, text in sections],
             tools=self._tools.definitions,
         )
-        assembled = cast("Assembly", await self._bus.waterfall(ASSEMBLE, payload, _unchanged))
+        assembled = await self._bus.waterfall(ASSEMBLE, payload, _unchanged)
+        if not isinstance(assembled, Assembly):
+            raise ConfigError(f"a listener of {ASSEMBLE} gave {type(assembled).__name__}; it gives on an Assembly")
         self._log.context(_joined(assembled.contexts))
         return assembled
 
@@ -201,9 +203,9 @@ class Turn:
             stream = self._llm.stream(request)
             async with aclosing(cast("Any", stream)) as chunks:
                 async for chunk in cast("AsyncIterator[StreamChunk]", chunks):
+                    answer.add(chunk)
                     last = log.chunk(chunk)
                     first = last if first is None else first
-                    answer.add(chunk)
                     if self._signal.aborted:
                         raise AbortError("the run was aborted")  # noqa: TRY301 - ends like an adapter's own
                     if answer.finish is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -32,8 +33,9 @@ class RetryPolicy:
         if type(self.max_retries) is not int or self.max_retries < 0:
             raise ConfigError(f"max_retries is a whole number, 0 or more, not {self.max_retries!r}", field="max_retries")
         for name in ("first_delay_s", "longest_delay_s", "longest_asked_s", "jitter"):
-            if not getattr(self, name) >= 0:
-                raise ConfigError(f"{name} is a number, 0 or more, not {getattr(self, name)!r}", field=name)
+            value = getattr(self, name)
+            if type(value) not in (int, float) or not 0 <= value < math.inf:
+                raise ConfigError(f"{name} is a number, 0 or more, not {value!r}", field=name)
 
     @property
     def key(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from cassette_lab.errors import CassetteLabError, ConfigError
-from cassette_lab.host.tools import Tool, ToolContext, ToolError, ToolOutput, text_output
+from cassette_lab.host.tools import FatalToolError, Tool, ToolContext, ToolError, ToolOutput, text_output
 from cassette_lab.jsonio import JsonObject, JsonSyntaxError, parse
 
 TOOL_NAME: Final = "structured_output"
@@ -20,7 +20,7 @@ _WRAPPER: Final = "value"
 class Output:
     """What is wanted: a JSON schema, or a type that pydantic knows (a model, a dataclass, ``list[int]``, …).
 
-    Raises ``ConfigError`` for a schema that is none. References to other documents are not followed.
+    Raises ``ConfigError`` for a schema that is none. References to other documents are not followed: they end the run.
     """
 
     def __init__(self, wanted: Any) -> None:
@@ -38,7 +38,13 @@ class Output:
             kind.check_schema(self.schema)
         except SchemaError as error:
             raise ConfigError(f"the output schema is no JSON schema: {error.message}", field="outputSchema") from None
+        except (AttributeError, TypeError, RecursionError) as error:
+            raise ConfigError(f"the output schema is no JSON schema ({type(error).__name__})", field="outputSchema") from error
         self._validator = kind(self.schema, registry=Registry())
+        try:
+            self.misfit(None)
+        except RecursionError:
+            raise ConfigError("the output schema refers to itself without an end", field="outputSchema") from None
         is_object = self.schema.get("type") == "object"
         self._parameters = self.schema if is_object else _wrapped(self.schema)
         self._is_wrapped = not is_object
@@ -55,7 +61,12 @@ class Output:
                 if not isinstance(value, dict) or value.keys() != {_WRAPPER}:
                     raise ToolError(f"invalid arguments: the only one is {_WRAPPER}", name="ToolArgsError", code="INVALID_ARGS")
                 value = value[_WRAPPER]
-            misfit = self.misfit(value)
+            try:
+                misfit = self.misfit(value)
+            except RecursionError:
+                misfit = "the value is nested too deeply"
+            except ConfigError as error:
+                raise FatalToolError from error
             if misfit is not None:
                 raise ToolError(f"invalid arguments: {misfit}", name="ToolArgsError", code="INVALID_ARGS")
             found[:] = [value]

@@ -11,7 +11,7 @@ import functools
 import inspect
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, overload
 
 from cassette_lab.cassette.failures import error_facts
@@ -94,8 +94,9 @@ def tool(
 
     The description is the docstring up to its list of parameters, which describes those (Google, NumPy and Sphinx style), as
     ``Annotated[…, Field(description=…)]`` does. Arguments are checked by pydantic. An ``async def`` runs on the event loop,
-    any other function in a thread. Text is the result as it is, content blocks in a ``ToolOutput``, too; anything else
-    becomes JSON. ``ConfigError`` for a function that cannot be one.
+    where an abort cancels it. Any other function runs in a thread, which no abort can end: its result is not waited for, but
+    it works on until it returns, unless it looks at the ``signal`` of a ``ToolContext``. Text is the result as it is, content
+    blocks in a ``ToolOutput``, too; anything else becomes JSON. ``ConfigError`` for a function that cannot be one.
     """
     if function is None:
         return functools.partial(_function_tool, name=name, description=description)
@@ -108,7 +109,7 @@ class Toolbox:
     def __init__(self, tools: Iterable[AnyTool] = ()) -> None:
         self._tools: dict[str, Tool] = {}
         for each in tools:
-            made = each if isinstance(each, Tool) else tool(each)
+            made = each if isinstance(each, Tool) else _function_tool(each)
             if self._tools.setdefault(made.name, made) is not made:
                 raise ConfigError(f"two tools are called {made.name!r}; give one of them another name", field="tools")
         self.definitions = FrozenTools(each.definition for each in self._tools.values())
@@ -151,7 +152,7 @@ async def carry_out(tool: Tool | None, call: JsonObject, context: ToolContext) -
     if tool is None:
         return failed(f'unknown tool "{call["name"]}"', name="ToolNotFoundError", code="UNKNOWN_TOOL")
     try:
-        return await tool.run(call["arguments"], context)
+        return _checked(await tool.run(call["arguments"], context))
     except _PARTED:
         raise
     except FatalToolError as error:
@@ -187,24 +188,44 @@ def _failed_with(error: BaseException) -> ToolOutput:
     return failed(told, name=facts.name, code=facts.code)
 
 
-def _function_tool(function: Callable[..., Any], *, name: str | None, description: str | None) -> Tool:
+def _function_tool(function: Callable[..., Any], *, name: str | None = None, description: str | None = None) -> Tool:
     from cassette_lab.host.arguments import Arguments, body_of
 
     if not callable(function):
         raise ConfigError(f"a tool is a function, not {type(function).__name__}", field="tools")
-    arguments = Arguments(function)
-    is_async = inspect.iscoroutinefunction(body_of(function))
+    arguments, body = Arguments(function), body_of(function)
+    shown = getattr(function, "__name__", type(function).__name__)
+    if inspect.isgeneratorfunction(body) or inspect.isasyncgenfunction(body):
+        raise ConfigError(f"{shown} cannot be a tool: it yields, and a tool returns once; return a list", field="tools")
+    is_async = inspect.iscoroutinefunction(body)
 
     async def run(text: str, context: ToolContext) -> ToolOutput:
         args, kwargs = arguments.parse(text, context)
-        if is_async:
-            value = await function(*args, **kwargs)
-        else:
-            value = await asyncio.to_thread(function, *args, **kwargs)
-        return _output(value)
+        value = function(*args, **kwargs) if is_async else await asyncio.to_thread(_called, function, args, kwargs)
+        return _output(await value if inspect.isawaitable(value) else value)  # a plain function may wrap an async one
 
-    shown = getattr(function, "__name__", type(function).__name__)
     return Tool(name or shown, arguments.description if description is None else description, arguments.schema, run)
+
+
+def _called(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    try:
+        return function(*args, **kwargs)
+    except StopIteration as error:  # nothing that waits could ever be told of it
+        raise RuntimeError(f"{type(error).__name__} was raised") from error
+
+
+def _checked(output: Any) -> ToolOutput:
+    """An output that can be logged, and shown to a model. ``TypeError``, or ``IdentityError``, for one that cannot."""
+    if not isinstance(output, ToolOutput):
+        raise TypeError(f"a tool's run gives a ToolOutput, not {type(output).__name__}")
+    content: Any = to_plain(output.content, "content")
+    for block in content if isinstance(content, list) else [None]:
+        if not isinstance(block, dict) or not isinstance(block.get("type"), str):
+            raise TypeError("the content of a ToolOutput is a list of blocks: objects with a type")
+        if block["type"] == "text" and not isinstance(block.get("text"), str):
+            raise TypeError("a text block has a text")
+    error: Any = to_plain(output.error, "error")
+    return replace(output, content=content, error=error)
 
 
 def _output(value: Any) -> ToolOutput:

@@ -30,6 +30,8 @@ class Turn:
 def turns(messages: Iterable[Mapping[str, Any]]) -> Iterator[Turn]:
     """The turns of these messages, in order. Raises ``ModelFailure`` (``INVALID_REQUEST``) for what is no message."""
     for message in messages:
+        if not isinstance(message, Mapping):
+            raise invalid_request("a message is an object")
         role, blocks, source = message.get("role"), _blocks(message.get("content")), message.get("source")
         source = source if isinstance(source, Mapping) else {}
         if role == "tool":

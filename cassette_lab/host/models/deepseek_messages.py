@@ -17,7 +17,7 @@ from typing import Any, Final
 from cassette_lab.contracts import ModelRequest, StreamChunk
 from cassette_lab.host.models.conversation import Turn, invalid_request, text_of, turns
 from cassette_lab.host.models.endpoint import DEFAULT_TIMEOUTS, Endpoint, Timeouts, document_of
-from cassette_lab.host.models.failures import ModelFailure, failure_of_answer, malformed, token_count
+from cassette_lab.host.models.failures import ModelFailure, malformed, token_count
 from cassette_lab.jsonio import JsonObject, JsonSyntaxError, as_integer, parse
 
 DEEPSEEK_BASE_URL: Final = "https://api.deepseek.com/anthropic/v1"
@@ -237,8 +237,6 @@ class _Answer:
     def add(self, event: JsonObject) -> Iterator[StreamChunk]:
         """The chunks of one event."""
         kind = event.get("type")
-        if kind == "error":
-            raise failure_of_answer(event)
         if kind == "message_start":
             self._has_begun = True
             self._count(_object(event.get("message"), "message").get("usage"))

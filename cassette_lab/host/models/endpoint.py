@@ -32,6 +32,7 @@ T = TypeVar("T")
 
 MAX_ANSWER_BYTES: Final = 64 << 20
 MAX_ERROR_BYTES: Final = 64 << 10
+_LARGEST_PORT: Final = 65_535
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,14 @@ class Endpoint:
             url = httpx2.URL(self.base_url)
         except (httpx2.InvalidURL, TypeError):
             url = httpx2.URL("")
-        if url.scheme not in ("http", "https") or not url.host or url.userinfo or url.query or url.fragment:
+        if (
+            url.scheme not in ("http", "https")
+            or not url.host
+            or (url.port or 0) > _LARGEST_PORT
+            or url.userinfo
+            or url.query
+            or url.fragment
+        ):
             raise ConfigError(
                 "base_url is an http or https address with a host and perhaps a path, without user, password or query"
             )
@@ -99,8 +107,9 @@ class Endpoint:
     async def events(self, document: JsonObject, signal: AbortSignal | None) -> AsyncGenerator[ServerEvent, None]:
         """The events of the answer to ``document``.
 
-        Raises ``ModelFailure``, and ``AbortError`` once the signal is aborted. Ends where the answer ends, which may be
-        before its proper end: that is for the wire format to know.
+        Raises ``ModelFailure``, also for an event that tells an error, ``AbortError`` once the signal is aborted, and
+        ``ConfigError`` where the proxy or the certificates of the environment cannot be used. Ends where the answer ends,
+        which may be before its proper end: that is for the wire format to know.
         """
         failure = self._credential_failure()
         if failure is not None:
@@ -118,6 +127,10 @@ class Endpoint:
                         for event in _fed(parser, piece, received):
                             watch.check()
                             watch.has_begun = True
+                            failure = _told_failure(event)
+                            if failure is not None:
+                                del event, piece  # they may quote the key, and the traceback would show them
+                                raise failure
                             yield event
             finally:
                 await client.aclose()
@@ -126,11 +139,20 @@ class Endpoint:
         import httpx2
 
         is_local = self.is_local
-        return httpx2.AsyncClient(
-            auth=functools.partial(_with_key, self) if self.api_key_env is not None else None,
-            verify=_ssl_context(self.base_url.lower().startswith("https:")),
-            timeout=httpx2.Timeout(None, connect=self.timeouts.connect_s),
-            trust_env=not is_local,
+        try:
+            return httpx2.AsyncClient(
+                auth=functools.partial(_with_key, self) if self.api_key_env is not None else None,
+                verify=_ssl_context(self.base_url.lower().startswith("https:")),
+                timeout=httpx2.Timeout(None, connect=self.timeouts.connect_s),
+                trust_env=not is_local,
+            )
+        except ImportError:
+            reason = "a SOCKS proxy needs the package socksio"
+        except (ValueError, OSError) as error:
+            reason = type(error).__name__
+        raise ConfigError(
+            f"the proxy or the certificates of the environment cannot be used ({reason}); "
+            "look at HTTPS_PROXY, ALL_PROXY, SSL_CERT_FILE and the like"
         )
 
     def _request(self, client: httpx2.AsyncClient, document: JsonObject) -> httpx2.Request:
@@ -215,7 +237,7 @@ class _Watch:
             failure = ModelFailure("the answer is compressed, and broken", code="MALFORMED_RESPONSE")
         except httpx2.ConnectError:
             failure = ModelFailure("there is no connection to the endpoint", code="TRANSPORT")
-        except httpx2.HTTPError as error:
+        except (httpx2.HTTPError, OSError, ValueError, ExceptionGroup) as error:
             failure = ModelFailure(f"the connection to the endpoint broke ({type(error).__name__})", code="TRANSPORT")
         finally:
             self._scope = None
@@ -249,6 +271,18 @@ def document_of(event: ServerEvent) -> JsonObject:
     if not isinstance(document, dict):
         raise malformed("an event is no JSON object")
     return document
+
+
+def _told_failure(event: ServerEvent) -> ModelFailure | None:
+    """The failure that an event tells, in either protocol."""
+    if event.name != "error" and '"error"' not in event.data:
+        return None
+    try:
+        document = parse(event.data)
+    except JsonSyntaxError:
+        return None
+    told = isinstance(document, dict) and (document.get("error") or document.get("type") == "error")
+    return failure_of_answer(document) if told else None
 
 
 def aborted() -> AbortError:
@@ -322,7 +356,11 @@ async def _document(response: httpx2.Response, watch: _Watch) -> Any:
 
 def _encoded(document: JsonObject) -> bytes:
     """As ASCII: a lone surrogate of a recorded text goes as its escape."""
-    return json.dumps(document, separators=(",", ":"), allow_nan=False).encode("ascii")
+    try:
+        return json.dumps(document, separators=(",", ":"), allow_nan=False).encode("ascii")
+    except (TypeError, ValueError, RecursionError):
+        failure = ModelFailure("the request holds what JSON cannot", code="INVALID_REQUEST")
+    raise failure
 
 
 @functools.cache

@@ -6,6 +6,7 @@ error may quote a key or a prompt, so that nothing of it is kept but a short wor
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections.abc import Mapping
@@ -34,7 +35,7 @@ class ModelFailure(CassetteLabError):  # noqa: N818 - the logs call it a failure
     ) -> None:
         super().__init__(message, code=code)
         self.status = status
-        self.retry_after_s = retry_after_s
+        self.retry_after_s = retry_after_s if retry_after_s is not None and 0 <= retry_after_s < math.inf else None
 
     @property
     def retryable(self) -> bool:

@@ -14,7 +14,7 @@ from typing import Any, Final
 from cassette_lab.contracts import ModelRequest, StreamChunk
 from cassette_lab.host.models.conversation import Turn, invalid_request, text_of, turns
 from cassette_lab.host.models.endpoint import DEFAULT_TIMEOUTS, Endpoint, Timeouts, document_of
-from cassette_lab.host.models.failures import ModelFailure, failure_of_answer, malformed, token_count
+from cassette_lab.host.models.failures import ModelFailure, malformed, token_count
 from cassette_lab.jsonio import JsonObject, as_integer
 
 OPENAI_BASE_URL: Final = "https://api.openai.com/v1"
@@ -186,8 +186,6 @@ class _Answer:
 
     def add(self, document: JsonObject) -> Iterator[StreamChunk]:
         """The chunks of one event."""
-        if document.get("error"):
-            raise failure_of_answer(document)
         usage = document.get("usage")
         if isinstance(usage, dict):
             self._usage = read_usage(usage)

@@ -268,7 +268,11 @@ def _not_json(line: bytes, position: int | None) -> RecordError:
 
 _MAGICS: Final = (
     (b"\x1f\x8b", "the file is compressed (gzip)", "decompress it first"),
-    (b"\x28\xb5\x2f\xfd", "the file is compressed (zstd)", "decompress it first"),
+    (
+        b"\x28\xb5\x2f\xfd",
+        "the file is compressed (zstd)",
+        "decompress it first (session logs: `cassette-lab session`)",
+    ),
     (b"\xef\xbb\xbf", "a byte order mark stands in front of the record", "save the file as UTF-8 without one"),
     (b"\xff\xfe", "this is UTF-16 text", "save the file as UTF-8"),
     (b"\xfe\xff", "this is UTF-16 text", "save the file as UTF-8"),

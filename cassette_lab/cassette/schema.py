@@ -29,6 +29,7 @@ from cassette_lab.jsonio.text import show
 
 IMAGE_MEDIA_TYPES: Final = frozenset({"image/png", "image/jpeg", "image/webp", "image/gif"})
 
+_SESSION: Final = "see `cassette-lab session`, open_session() and load(), which read session logs"
 _FIELD_CHARACTERS = 160
 _NAME_CHARACTERS = 60
 
@@ -54,6 +55,8 @@ def check_header(members: Any) -> None:
     """Pass a cassette's first record (hash excepted), or raise ``SchemaError``."""
     if type(members) is dict and members.get("kind") == INTERACTION_KIND:
         raise SchemaError("kind", "the file starts with a call; its header is missing")
+    if type(members) is dict and members.get("type") == "session" and "kind" not in members:
+        raise SchemaError("type", "this is a session log, not a cassette", _SESSION)
     _closed(members, "", _HEADER)
     _exactly(members["kind"], "kind", HEADER_KIND)
     _exactly(members["format"], "format", FORMAT)

@@ -9,6 +9,7 @@ from cassette_lab.cli import session_commands, words
 from cassette_lab.cli.grammar import Call, Command, Option, UsageError, count, one_of
 from cassette_lab.cli.output import complain, print_chunks, print_json, say
 from cassette_lab.cli.serving import SERVE_REPLAY
+from cassette_lab.errors import FormatError
 from cassette_lab.words import plural
 
 _LARGE_BYTES: Final = 1 << 26
@@ -22,6 +23,8 @@ def verify(call: Call) -> int:
     from cassette_lab.cassette.summary import summary
 
     (file,) = call.operands
+    if _is_session(file):
+        return session_commands.verify(call)
     document = {"file": file, **summary(_project(file))}
     if "json" in call.options:
         print_json(document)
@@ -31,10 +34,12 @@ def verify(call: Call) -> int:
 
 
 def inspect(call: Call) -> int:
-    """What the file holds; with ``--show-calls`` call by call."""
+    """What the file holds; with ``--show-calls`` call by call. Of a session log what ``session`` says."""
     from cassette_lab.cassette.summary import call_documents, summary
 
     (file,) = call.operands
+    if _is_session(file):
+        return session_commands.session(call)
     projection = _project(file)
     document = {"file": file, **summary(projection)}
     calls = call_documents(projection) if "show_calls" in call.options else None
@@ -52,6 +57,13 @@ def diff(call: Call) -> int:
     from cassette_lab.cassette.diff import diff as compare
 
     expected, actual = call.operands
+    for file in call.operands:
+        if _is_session(file):
+            message = (
+                "this is a session log, and diff compares cassettes; `cassette-lab session` sums up each run, "
+                "and `cassette-lab load` gives tables of both"
+            )
+            raise FormatError(message, path=file)
     difference = compare(_project(expected), _project(actual))
     if "json" in call.options:
         print_chunks(difference.json_chunks())
@@ -108,6 +120,8 @@ def rescue(call: Call) -> int:
     out = call.options.get("out")
     if out is None and "break_lock" not in call.options:
         raise UsageError("rescue needs -o NEW, the file to write, or --break-lock")
+    if _is_session(file):
+        return session_commands.rescue(call)
     owner = read_owner(file)
     if "break_lock" in call.options:
         broken = break_lock(file)
@@ -128,6 +142,15 @@ def demo(call: Call) -> int:
 
     folder = call.operands[0] if call.operands else "demo-output"
     return run_demo(Path(folder))
+
+
+def _is_session(file: str) -> bool:
+    """Whether a file is a session log; one that is named as a cassette is none, and needs no look."""
+    if file.endswith(".cassette.jsonl"):
+        return False
+    from cassette_lab.session.places import is_session
+
+    return is_session(file)
 
 
 def _project(file: str) -> Any:
@@ -161,12 +184,20 @@ COMMANDS: Final = {
             "verify",
             "FILE",
             (1, 1),
-            "check every rule of the format and the hash chain",
+            "check every rule of the format, and of a cassette the hash chain",
             verify,
             (_JSON, _ACCEPTED),
             needs_only_columns=True,
         ),
-        Command("inspect", "FILE", (1, 1), "say what a cassette holds", inspect, (_JSON, _SHOW_CALLS), needs_only_columns=True),
+        Command(
+            "inspect",
+            "FILE",
+            (1, 1),
+            "say what a cassette or session log holds",
+            inspect,
+            (_JSON, _SHOW_CALLS),
+            needs_only_columns=True,
+        ),
         Command(
             "diff",
             "EXPECTED ACTUAL",
@@ -207,10 +238,15 @@ COMMANDS: Final = {
             "rescue",
             "FILE",
             (1, 1),
-            "after a crash: save what is whole, explain a leftover lock",
+            "after a crash: save what is whole of a cassette or session log, explain a leftover lock",
             rescue,
             (
-                Option("-o", "out", "write the longest verified part here", "NEW"),
+                Option(
+                    "-o",
+                    "out",
+                    "write the longest verified part here (a session log: .zstd compresses)",
+                    "NEW",
+                ),
                 Option("--break-lock", "break_lock", "remove a lock whose process on this machine is gone"),
             ),
         ),

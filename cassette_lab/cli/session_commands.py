@@ -8,7 +8,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
 from cassette_lab.cli import session_words as words
-from cassette_lab.cli.grammar import Call
+from cassette_lab.cli.grammar import Call, UsageError
 from cassette_lab.cli.output import complain, print_chunks, print_json, say
 from cassette_lab.progress import Bar
 
@@ -54,6 +54,34 @@ def session(call: Call) -> int:
         print_json(document)
     else:
         say(*words.summarised(document))
+    return 0
+
+
+def verify(call: Call) -> int:
+    """Read a whole log and check what its format has rules for; 1 where its end is not whole."""
+    from cassette_lab.session.opening import session_facts
+    from cassette_lab.session.summary import verified
+
+    (path,) = call.operands
+    with Bar("reading", unit="B", scale=True, terminal=True) as bar:
+        document = verified(session_facts(path, progress=bar))
+    if "json" in call.options:
+        print_json(document)
+    else:
+        say(*words.verified(document))
+    return 0 if document["whole"] else 1
+
+
+def rescue(call: Call) -> int:
+    """The longest whole part of a damaged or torn log, as a new file."""
+    from cassette_lab.session.rescue import rescue_session
+
+    (path,) = call.operands
+    if "break_lock" in call.options:
+        raise UsageError(
+            "a session's lock is the system's, and gone with its process: there is none to break; leave out --break-lock"
+        )
+    say(rescue_session(path, call.options["out"]).to_sentence())
     return 0
 
 

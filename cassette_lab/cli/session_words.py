@@ -140,7 +140,22 @@ def summarised(document: JsonObject) -> list[str]:
     lines = [document["file"], *(f"  {name:<14}{value}" for name, value in facts.items())]
     lines += _some("model", [_model(each) for each in document["models"]])
     lines += _some("tool", [_tool(each) for each in document["tools"]])
-    lines += _some("child", [_clip(each, _NAME) for each in document["children"]])
+    lines += _some("child", [_clip(each, _NAME) for each in document["children"] or ()])
+    return [*lines, *_some("problem", [problem(each) for each in document["problems"]])]
+
+
+def verified(document: JsonObject) -> list[str]:
+    """What the rules of a log say of it, and what they cannot say."""
+    verdict = "follows its format" if document["whole"] else "is not whole"
+    facts = f"format {document['format']}, {plural(document['events'], 'event')} in {plural(document['rows'], 'row')}"
+    sums = f"the checksums of {plural(document['checksums'], 'zstd frame')} fit; " if document["checksums"] else ""
+    lines = [
+        f"{document['file']}: the session log {verdict}",
+        f"  {facts}: header, order of events and packed rows were checked",
+        f"  {sums}a session log has no hash chain, so that a changed text is not noticed",
+    ]
+    if document["surfaceProblem"] is not None:
+        lines.append(f"  problem       its messages do not fold: {document['surfaceProblem']}")
     return [*lines, *_some("problem", [problem(each) for each in document["problems"]])]
 
 
@@ -187,7 +202,8 @@ def _tool(tool: JsonObject) -> str:
     name = UNKNOWN if tool["name"] is None else _clip(tool["name"], _NAME)
     took = duration_text(tool["durationMs"])
     errors = plural(tool["errors"], "error") + _codes(tool["errorCodes"])
-    return f"{name}: {plural(tool['calls'], 'call')}, {errors}{unanswered}, median {took}"
+    background = f" to start {tool['background']:,} in the background" if tool["background"] else ""
+    return f"{name}: {plural(tool['calls'], 'call')}, {errors}{unanswered}, median {took}{background}"
 
 
 def _codes(codes: Mapping[str, int]) -> str:

@@ -91,6 +91,16 @@ def is_log(path: str | Path) -> bool:
     return name.endswith(_LOG_ENDINGS) and not name.endswith(_CASSETTE_ENDING) and _looks_like_a_log(path)
 
 
+def begins_as_session(path: Path) -> bool:
+    """Whether a file holds a session log or a store, whatever its name; one that is named as a log may be broken."""
+    try:
+        start = _start(path)
+    except FormatError:
+        return False
+    first, _, _ = start.partition(b"\n")
+    return _generation(path.name) is not None or is_zstd(start) or is_sqlite(start) or _HEADER_SIGN.search(first) is not None
+
+
 def is_store(path: str | Path) -> bool:
     """Whether a file is a SQLite database."""
     try:

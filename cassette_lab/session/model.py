@@ -219,7 +219,8 @@ class Problem:
 
     ``code`` is a stable word: ``TORN_TAIL`` (an unfinished end was left out), ``BROKEN_TAIL`` (so were rows at the end that
     do not follow), ``UNKNOWN_TYPE`` (not known here, and not marked as ignorable), ``OTHER_FORMAT`` (file name and header
-    differ), ``OPEN_PREFIX`` (a fork's inherited events do not end in what is there).
+    differ), ``OPEN_PREFIX`` (a fork's inherited events do not end in what is there), ``OLDER_GENERATION`` (the end of this
+    log was left out, and an older generation of the session lies beside it).
     """
 
     code: str

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from cassette_lab.errors import FormatError
 from cassette_lab.jsonio.text import show
 from cassette_lab.looking import exists, from_home, is_folder
-from cassette_lab.session.finding import FoundLog, find_logs, logs_in
+from cassette_lab.session.finding import FoundLog, begins_as_session, find_logs, logs_in
 from cassette_lab.session.reader import read_header
 from cassette_lab.session.sqlite import SqliteStore
 
@@ -46,6 +46,17 @@ def locate(source: str | Path, session_id: str | None = None) -> LogPlace:
         if mark and asked and exists(head):
             path, session_id = Path(head), asked
     return _in_folder(path, session_id) if is_folder(path) else LogPlace(path, session_id)
+
+
+def is_session(source: str | Path) -> bool:
+    """Whether a name means a session log, a store or a folder of logs, and not a cassette: by what the file begins with."""
+    path = from_home(source)
+    if is_folder(path):
+        return any(each.problem is None for each in logs_in(path))
+    if not exists(path):
+        head, mark, asked = str(path).rpartition(_MARK)
+        return bool(mark and asked and exists(head))
+    return begins_as_session(path)
 
 
 def find_named(paths: Iterable[str | Path]) -> Iterator[FoundLog]:

@@ -8,13 +8,14 @@ Source: session logs, Files and bytes.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final, NoReturn, Self
 
 from cassette_lab.errors import FormatError
-from cassette_lab.jsonio.text import decode_utf8, is_blank
+from cassette_lab.jsonio.text import decode_utf8, is_blank, show
 from cassette_lab.session.chunks import RowError
 from cassette_lab.session.header import read_header as header_of
 from cassette_lab.session.lines import LogFile, LogLines
@@ -24,7 +25,11 @@ from cassette_lab.session.rows import GapError, Rows, read_json
 FILE_NAME: Final = re.compile(r"session(?:\.v([1-9][0-9]*))?\.jsonl(\.zstd)?")
 """What a log is called in its session's folder: format 0 has no number."""
 
-_ENDS: Final = ("TORN_TAIL", "BROKEN_TAIL")
+JUST_BEGUN: Final = "JUST_BEGUN"
+"""The code of the error for a log without a whole header line: its writer may be about to write it."""
+
+ENDS: Final = ("TORN_TAIL", "BROKEN_TAIL")
+"""The codes of problems that say that a log's end was left out."""
 _RESTORE: Final = "restore the file from a copy"
 _BATCH_ROWS: Final = 1_024
 
@@ -54,7 +59,11 @@ class SessionReader:
     away.
 
     ``skim`` keeps only what tables without bodies need: the rows are the same, their texts and ``data`` are not whole.
+    ``refusal`` says why a log is damaged, once it was refused for what stands behind its header; then ``kept_end`` and
+    ``rows`` say how far it was whole.
     """
+
+    refusal: str | None = None
 
     def __init__(self, source: str | Path | bytes, *, path: str | None = None, skim: bool = False) -> None:
         self._file = LogFile(source, path)
@@ -118,7 +127,7 @@ class SessionReader:
     def log(self, rows: list[Row]) -> SessionLog:
         """The log, with the rows that ``batches`` gave."""
         state, physical = self.rows, self.physical
-        if not any(problem.code in _ENDS for problem in self.problems):
+        if not any(problem.code in ENDS for problem in self.problems):
             torn_bytes = 0  # blank lines behind the last row are none that is missing
         elif physical.encoding == "zstd":
             torn_bytes = physical.torn_frame_bytes or (physical.text_bytes or 0) - self.kept_end
@@ -131,13 +140,17 @@ class SessionReader:
         line = self._first_line()
         if line is None:
             if not self._file.size:
-                raise FormatError("the file is empty; a session log begins with its header", path=self.path)
+                message = "the file is empty: the session has just begun, or its first write was lost"
+                raise FormatError(message + self._older(), path=self.path, code=JUST_BEGUN)
             if lines.broken is not None:
                 self._refuse(f"{lines.broken}, and nothing before it is a header; {_RESTORE}", line=None)
-            raise FormatError("the file has no whole first line; without its header nothing can be kept", path=self.path)
+            message = "the file has no whole first line: the session has just begun, or was cut off in its header"
+            raise FormatError(message + self._older(), path=self.path, code=JUST_BEGUN)
         try:
             header = header_of(read_json(line))
         except RowError as error:
+            if not lines.is_zstd and self.path is not None and self.path.endswith(".zstd"):
+                self._refuse("the file is named as zstd and begins with no zstd frame; is this a session log?", line=None)
             self._refuse(f"{error}; is this a session log?", line=lines.number, field=error.field)
         named = FILE_NAME.fullmatch(Path(self.path).name) if self.path else None
         if named is not None and int(named[1] or 0) != header.version:
@@ -158,9 +171,11 @@ class SessionReader:
         lines = self._lines
         broken = lines.broken
         if broken is not None and ends_a_turn(lines.behind_the_break()):
+            self.refusal = str(broken)
             self._refuse(f"{broken}, and a turn ended behind it: the file is damaged; {_RESTORE}", line=None)
         physical = lines.physical
         if broken is None and physical.torn_frame_bytes and ends_a_turn(lines.behind_the_break()):
+            self.refusal = "the zstd frame is cut short"
             self._refuse(f"the zstd frame is cut short, and a turn ended behind it: the file is damaged; {_RESTORE}", line=None)
         left = physical.torn_frame_bytes or physical.torn_line_bytes
         if left:
@@ -168,7 +183,7 @@ class SessionReader:
             message = f"{what} is not whole ({left:,} bytes); everything before it was kept"
             frame = lines.frame if physical.torn_frame_bytes else None
             line = None if physical.torn_frame_bytes else lines.number + 1
-            self.problems.append(Problem("TORN_TAIL", message, line=line, frame=frame))
+            self._end_problem("TORN_TAIL", message, line, frame)
 
     def _end_at(self, error: RowError) -> None:
         """The last line read is no row: the file is damaged if a turn ended behind it, else its end is left out."""
@@ -176,15 +191,27 @@ class SessionReader:
         number, frame, rest = lines.number, lines.frame, iter(lines)
         itself = isinstance(error, GapError) and error.kind == "turn/end"
         if itself or ends_a_turn(rest) or ends_a_turn(lines.behind_the_break()):
+            self.refusal = str(error)
             where = "the row ends a turn" if itself else "a turn ended behind it"
             self._refuse(f"{error}, and {where}: the file is damaged; {_RESTORE}", line=number, frame=frame, field=error.field)
         for _ in rest:  # what is left still counts in the physical facts
             pass
         message = f"{error}; no turn ended behind it, so the log was kept up to the line before"
-        self.problems.append(Problem("BROKEN_TAIL", message, line=number, frame=frame))
+        self._end_problem("BROKEN_TAIL", message, number, frame)
+
+    def _end_problem(self, code: str, message: str, line: int | None, frame: int | None) -> None:
+        self.problems.append(Problem(code, message, line=line, frame=frame))
+        if older := self._older():
+            self.problems.append(Problem("OLDER_GENERATION", older.removeprefix("; ")))
+
+    def _older(self) -> str:
+        """That an older generation of the session lies beside a log that is not whole; empty where none does."""
+        older = None if self.path is None else _older_beside(Path(self.path))
+        return f"; {show(older)} beside it is an older generation of the session, which was left alone" if older else ""
 
     def _refuse(self, sentence: str, *, line: int | None, frame: int | None = None, field: str | None = None) -> NoReturn:
         frame = self._lines.frame if frame is None else frame
+        sentence += self._older()
         refusal = FormatError(
             sentence if frame is None else f"frame {frame}: {sentence}", path=self.path, line=line, field=field
         )
@@ -227,6 +254,20 @@ def finish_log(
 
 
 _SHOWN_CHARACTERS: Final = 60
+
+
+def _older_beside(path: Path) -> str | None:
+    """The name of the newest generation of a session that is older than this one and lies beside it."""
+    named = FILE_NAME.fullmatch(path.name)
+    if named is None:
+        return None
+    try:
+        beside = [match for name in os.listdir(path.parent) if (match := FILE_NAME.fullmatch(name))]  # noqa: PTH208 - names
+    except OSError:
+        return None
+    generation = int(named[1] or 0)
+    older = [(int(match[1] or 0), match[0]) for match in beside if int(match[1] or 0) < generation]
+    return max(older, default=(0, None))[1]
 
 
 def _boundary(header: SessionHeader, state: Rows, problems: list[Problem]) -> int:

@@ -15,7 +15,9 @@ from typing import Final
 
 from cassette_lab.jsonio import JsonObject
 from cassette_lab.session.facts import ModelCall, SessionFacts, Time, ToolCall, Turn, known_sum, own, span_ms
+from cassette_lab.session.reader import ENDS
 
+_FIRST_WITH_CATALOG: Final = 3
 _LAST_MS: Final = 253_402_300_799_999
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 OPEN: Final = "open"
@@ -36,7 +38,7 @@ def row(facts: SessionFacts) -> JsonObject:
         "startedAt": date_text(facts.first_at),
         "endedAt": date_text(facts.last_at),
         "durationMs": span_ms(facts.first_at, facts.last_at),
-        "turnMs": known_sum(turn.duration_ms for turn in own(facts.turns)),
+        "turnMs": facts.active_ms,
         "turns": sum(turn.start_seq is not None for turn in own(facts.turns)),
         "modelCalls": len(own(facts.model_calls)),
         "toolCalls": len(tools),
@@ -80,10 +82,31 @@ def summary(facts: SessionFacts) -> JsonObject:
         "prunes": len(own(facts.prunes)),
         "models": _models(calls),
         "tools": _tools(own(facts.tool_calls)),
-        "children": list(dict.fromkeys(child.session_id for child in own(facts.children))),
-        "problems": [
-            {"code": each.code, "message": each.message, "line": each.line, "frame": each.frame} for each in facts.problems
-        ],
+        "children": _children(facts),
+        "problems": _problems(facts),
+    }
+
+
+def verified(facts: SessionFacts) -> JsonObject:
+    """What was checked of a log that could be read, and what is wrong with it.
+
+    ``whole`` is false where an end was left out, where inherited events do not end in what is there, and where the messages
+    do not fold (``surfaceProblem``). ``checksums`` counts zstd frames, each of which has one; text and stores have none, and no
+    log has a hash chain: a letter that was changed is not noticed.
+    """
+    broken = facts.surface.problem is not None or any(each.code in (*ENDS, "OPEN_PREFIX") for each in facts.problems)
+    return {
+        "file": facts.path,
+        "kind": "session-log",
+        "id": facts.id,
+        "format": facts.header.version,
+        "encoding": facts.physical.encoding,
+        "events": facts.event_count,
+        "rows": facts.row_count,
+        "checksums": facts.physical.frames or 0,
+        "whole": not broken,
+        "surfaceProblem": facts.surface.problem,
+        "problems": _problems(facts),
     }
 
 
@@ -110,6 +133,14 @@ def date_text(time: Time | None) -> str | None:
     return (_EPOCH + dt.timedelta(milliseconds=int(time))).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
+def _children(facts: SessionFacts) -> list[str] | None:
+    """The subagents that the log names; None where it has no catalog of them and names none: only theirs tell of them."""
+    named = [child.session_id for child in own(facts.children)]
+    named += [call.child_session_id for call in own(facts.tool_calls) if call.child_session_id is not None]
+    has_catalog = facts.header.version >= _FIRST_WITH_CATALOG
+    return list(dict.fromkeys(named)) if named or has_catalog else None
+
+
 def _models(calls: Iterable[ModelCall]) -> list[JsonObject]:
     """The calls by model: how many, how many failed (gave no message) and why, their median waiting time and speed."""
     groups: dict[tuple[str | None, str | None], list[ModelCall]] = {}
@@ -130,7 +161,10 @@ def _models(calls: Iterable[ModelCall]) -> list[JsonObject]:
 
 
 def _tools(calls: Iterable[ToolCall]) -> list[JsonObject]:
-    """The calls by tool: how many, how many errors and which, how many without a result, their median duration."""
+    """The calls by tool: how many, how many errors and which, how many without a result, their median duration.
+
+    ``background`` calls only started a subagent: their durations are not those of its work.
+    """
     groups: dict[str | None, list[ToolCall]] = {}
     for call in calls:
         groups.setdefault(call.name, []).append(call)
@@ -141,10 +175,15 @@ def _tools(calls: Iterable[ToolCall]) -> list[JsonObject]:
             "errors": sum(call.is_error is True for call in group),
             "errorCodes": _codes(group),
             "unanswered": sum(not call.has_result for call in group),
+            "background": sum(call.child_session_id is not None for call in group),
             "durationMs": _middle(call.duration_ms for call in group),
         }
         for name, group in groups.items()
     ]
+
+
+def _problems(facts: SessionFacts) -> list[JsonObject]:
+    return [{"code": each.code, "message": each.message, "line": each.line, "frame": each.frame} for each in facts.problems]
 
 
 def _codes(facts: Iterable[ModelCall | ToolCall | Turn]) -> dict[str, int]:

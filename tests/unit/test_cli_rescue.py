@@ -13,7 +13,9 @@ import pytest
 from cassette_lab.cassette.lock import WriterLock, lock_folder
 from cassette_lab.cassette.reader import read_cassette
 from cassette_lab.cli import main
+from cassette_lab.session.opening import open_session
 from tests.benchmarks.generate import cassette_file
+from tests.unit.session_samples import TURN_EVENTS, frames, header, text, turn, write
 
 
 @pytest.fixture
@@ -87,3 +89,66 @@ def test_a_lock_that_is_in_use_stays(file: Path, capsys: pytest.CaptureFixture[s
         assert str(os.getpid()) in capsys.readouterr().err
     finally:
         lock.release()
+
+
+def test_of_a_damaged_session_log_the_longest_whole_part_is_saved(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    whole = text(header(), *turn())
+    log = write(tmp_path / "session.jsonl", whole + b"oops\n" + text(*turn(TURN_EVENTS)))
+    out = tmp_path / "saved.jsonl"
+    assert main(["session", str(log)]) == 1
+    assert main(["rescue", str(log), "-o", str(out)]) == 0
+    shown = capsys.readouterr().out
+    assert f"8 events of the session sample kept in {out}, 8 lines left out: line 9: the line is not JSON" in shown
+    assert out.read_bytes() == whole
+    assert main(["verify", str(out)]) == 0
+    assert main(["rescue", str(log), "-o", str(out)]) == 1
+    assert "never overwrites" in capsys.readouterr().err
+    assert out.read_bytes() == whole
+
+
+def test_of_a_zstd_log_whole_frames_are_saved_raw_or_as_zstd(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    head, first, second = frames([[header()], turn(), turn(TURN_EVENTS)])
+    log = write(tmp_path / "s" / "session.jsonl.zstd", head + first + second[:20] + b"\0" * 40 + second)
+    for name, start in (("a.jsonl", b"{"), ("a.jsonl.zstd", b"\x28\xb5\x2f\xfd")):
+        assert main(["rescue", str(log.parent), "-o", str(tmp_path / name)]) == 0  # a session's folder names its log
+        assert "left out: frame 3: " in capsys.readouterr().out
+        assert (tmp_path / name).read_bytes().startswith(start)
+        saved = open_session(tmp_path / name)
+        assert (saved.event_count, saved.problems) == (TURN_EVENTS, [])
+
+
+def test_of_a_torn_log_all_but_its_end_is_saved_and_of_a_whole_one_everything(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = write(tmp_path / "torn.jsonl", text(header(), *turn()) + b'{"type"')
+    assert main(["rescue", str(log), "-o", str(tmp_path / "one.jsonl")]) == 0
+    assert "the rest left out: line 9: the last line is not whole (7 bytes)\n" in capsys.readouterr().out
+    assert main(["rescue", str(tmp_path / "one.jsonl"), "-o", str(tmp_path / "two.jsonl")]) == 0
+    assert "nothing left out" in capsys.readouterr().out
+    assert (tmp_path / "one.jsonl").read_bytes() == (tmp_path / "two.jsonl").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("data", "words", "sentence"),
+    [
+        (b"", ["-o", "new.jsonl"], "the file is empty: the session has just begun"),
+        (b'{"type":"session","version":9,"id":"a"}\n', ["-o", "new.jsonl"], "format 9 is newer than 4"),
+        (text(header()), ["-o", "no/new.jsonl"], "the file cannot be made"),
+        (text(header()), ["--break-lock"], "there is none to break"),
+    ],
+)
+def test_what_cannot_be_saved_is_one_sentence_and_leaves_nothing(
+    data: bytes,
+    words: list[str],
+    sentence: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "session.jsonl", data)
+    assert main(["rescue", "session.jsonl", *words]) == 1
+    told = capsys.readouterr()
+    assert sentence in told.err
+    assert told.err.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["session.jsonl"]

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import cassette_lab as cl
 from cassette_lab.cli import main
 from tests.unit.session_samples import START_MS, event, frames, header, text, turn, write
 from tests.unit.session_told import AT, chunk, ev, finish, message, run
@@ -221,3 +222,66 @@ def test_a_child_stands_below_the_parent_that_lies_nearest_and_circles_end(
     assert [line.startswith("  child") for line in lines[:4]] == [False, True, False, True]
     assert sorted(line.split()[0] for line in lines[4:]) == ["c", "d", "e"]
     assert sum("(child of gone)" in line for line in lines) == 1
+
+
+def test_a_log_is_verified_as_far_as_its_format_has_rules(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    project = store / "--p--"
+    assert main(["verify", str(project / "b-child")]) == 0
+    shown = capsys.readouterr().out
+    assert "session.jsonl.zstd: the session log follows its format" in shown
+    assert "the checksums of 2 zstd frames fit" in shown
+    assert "no hash chain" in shown
+    assert main(["verify", str(project / "c-torn" / "session.jsonl"), "--json"]) == 1
+    document = json.loads(capsys.readouterr().out)
+    assert (document["kind"], document["whole"], document["events"]) == ("session-log", False, 5)
+    assert [each["code"] for each in document["problems"]] == ["TORN_TAIL"]
+    assert main(["verify", f"{store}#bad"]) == 1
+    assert ", line 3: " in capsys.readouterr().err
+
+
+def test_inspect_sums_a_log_up_and_diff_says_what_it_is(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = str(store / "--p--" / "a-root" / "session.jsonl")
+    assert main(["session", log]) == 0
+    expected = capsys.readouterr().out
+    assert main(["inspect", log]) == 0
+    assert capsys.readouterr().out == expected
+    assert main(["diff", log, log]) == 1
+    assert "session.jsonl: this is a session log, and diff compares cassettes" in capsys.readouterr().err
+    with pytest.raises(cl.FormatError, match="this is a session log, not a cassette; see `cassette-lab session`"):
+        cl.diff(log, log)
+
+
+def test_why_a_session_ended_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    failure = {"kind": "error", "error": {"message": "secret", "code": "AUTH", "status": 401}}
+    rows = [ev("turn/start", {"turn": 1}, 1), ev("turn/end", {"turn": 1, "reason": failure}, 2)]
+    log = write(tmp_path / "a.jsonl", text(header(), *({**each, "seq": at} for at, each in enumerate(rows))))
+    assert main(["session", str(log)]) == 0
+    shown = capsys.readouterr().out
+    assert "  end           error AUTH\n" in shown
+    assert "1 turn: 1 error (1 AUTH)\n" in shown
+    assert "1.0 ms of it in turns" in shown
+    assert main(["sessions", str(log)]) == 0
+    assert " error AUTH " in capsys.readouterr().out
+    assert main(["session", str(log), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["endCode"], document["turnErrorCodes"], document["turnMs"]) == ("AUTH", {"AUTH": 1}, 1)
+
+
+def test_an_older_generation_beside_a_torn_log_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path / "a" / "session.v3.jsonl", text(header(3)))
+    write(tmp_path / "a" / "session.jsonl", text(header(), *turn()))
+    newest = write(tmp_path / "a" / "session.v4.jsonl", text(header(4)) + b'{"type"')
+    assert main(["session", str(tmp_path)]) == 0
+    assert "session.v3.jsonl beside it is an older generation of the session, which was left alone" in capsys.readouterr().out
+    for data in (b"", b'{"ty', b"none\n"):
+        newest.write_bytes(data)
+        assert main(["session", str(newest)]) == 1
+        assert "session.v3.jsonl beside it is an older generation" in capsys.readouterr().err
+    newest.write_bytes(text(header(4)))
+    assert main(["session", str(newest), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["problems"] == []
+
+
+def test_a_file_that_is_named_as_zstd_and_is_none_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["session", str(write(tmp_path / "session.jsonl.zstd", b"random\n"))]) == 1
+    assert "begins with no zstd frame" in capsys.readouterr().err

@@ -139,7 +139,7 @@ def test_of_two_hundred_sessions_one_that_is_bad_hides_no_other(
     assert "s077" not in str(lab.turns.to_pylist())
     (problem,) = lab.problems.select(["source", "line"]).to_pylist()
     assert (problem["source"].endswith("s077/session.jsonl"), problem["line"]) == (True, 5)
-    assert main(["sessions", str(tmp_path)]) == 0
+    assert main(["sessions", str(tmp_path)]) == 1
     shown = capsys.readouterr()
     assert shown.out.splitlines()[-1].startswith("199 sessions · 199 turns · 199 model calls · 19,900 tokens in, 1,990 out")
     assert shown.err.count("\n") == 1

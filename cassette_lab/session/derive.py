@@ -172,4 +172,4 @@ class Derivation:
     def _note_prompt(self, event: Event) -> None:
         kind = inner(event.data, "source").get("kind")
         if self._first_prompt is None and (kind is None or kind == "user"):
-            self._first_prompt = "".join(text_blocks(event.data.get("content"))) or None
+            self._first_prompt = "\n".join(text_blocks(event.data.get("content"))) or None

@@ -41,3 +41,7 @@ def is_known(kind: str, version: int) -> bool:
     if kind in _REMOVED:
         return version <= _REMOVED[kind]
     return _FAMILIES.match(kind) is not None
+
+
+DELEGATING: Final = frozenset({"subagent", "subagent_fork"})
+"""Names of the tools that start subagents."""

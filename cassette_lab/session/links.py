@@ -7,16 +7,26 @@ where more than one call could have started a child, none did. Source: session l
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, TypeVar
+from typing import Final, Literal, NamedTuple, TypeAlias, TypeVar
 
-from cassette_lab.session.facts import Child, SessionFacts, Settlement, ToolCall, own
+from cassette_lab.session.facts import Child, SessionFacts, Settlement, Time, ToolCall, own
 from cassette_lab.session.usage import Usage, total
 
 _Key = TypeVar("_Key", str, int)
 LinkedBy: TypeAlias = Literal["result", "label", "interval"]
+
+_WAYS: Final[tuple[LinkedBy, ...]] = ("label", "interval")
+
+
+class Candidate(NamedTuple):
+    """A child whose call is looked for: what it was named, and when it was created."""
+
+    session_id: str
+    label: str | None
+    created_at: Time | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,43 +124,64 @@ def arrange(order: Iterable[_Key], parents: Mapping[_Key, _Key]) -> tuple[list[_
     return roots, dict(children), [each for each in listed if each in cycles]
 
 
+def started_by(calls: Sequence[ToolCall], children: Iterable[Candidate]) -> dict[str, tuple[int, LinkedBy]]:
+    """Which call started which of these children: its place among ``calls``, and how that was found.
+
+    The surest way first, so that a call that is taken fits no other; where more than one call or child fits, none does.
+    """
+    found: dict[str, tuple[int, LinkedBy]] = {}
+    for place, call in enumerate(calls):
+        if call.child_session_id is not None:
+            found[call.child_session_id] = (place, "result")
+    waiting = [child for child in children if child.session_id not in found]
+    for way in _WAYS:
+        taken = {place for place, _ in found.values()}
+        free = [place for place, call in enumerate(calls) if place not in taken]
+        waiting = [child for child in waiting if child.session_id not in found]
+        fitting = {child.session_id: [place for place in free if _fits(way, calls[place], child)] for child in waiting}
+        claims = Counter(place for places in fitting.values() for place in places)
+        for child_id, places in fitting.items():
+            if len(places) == 1 and claims[places[0]] == 1:
+                found[child_id] = (places[0], way)
+    return found
+
+
+def delegations(tool_calls: Iterable[ToolCall]) -> list[ToolCall]:
+    """Own calls that start subagents."""
+    return [call for call in tool_calls if call.delegates and not call.inherited]
+
+
 def _links(parent: SessionFacts, children: list[SessionFacts]) -> dict[str, Link]:
-    """Each child's link; the surest way of finding its call first, so that a call that is taken fits no other."""
-    calls = [call for call in own(parent.tool_calls) if call.delegates]
+    """Each child's link."""
+    calls = delegations(parent.tool_calls)
     catalog = {child.session_id: child for child in own(parent.children)}
     settled = {each.session_id: each for each in own(parent.settlements)}
-    found: dict[str, tuple[ToolCall, LinkedBy]] = {}
-    for call in calls:
-        if call.child_session_id is not None:
-            found[call.child_session_id] = (call, "result")
-    for way in ("label", "interval"):
-        taken = {id(call) for call, _ in found.values()}
-        free = [call for call in calls if id(call) not in taken and call.child_session_id is None]
-        waiting = [child for child in children if child.id not in found]
-        fitting = {child.id: [call for call in free if _fits(way, call, child, catalog.get(child.id))] for child in waiting}
-        claims: dict[int, int] = defaultdict(int)
-        for candidates in fitting.values():
-            for call in candidates:
-                claims[id(call)] += 1
-        for child_id, candidates in fitting.items():
-            if len(candidates) == 1 and claims[id(candidates[0])] == 1:
-                found[child_id] = (candidates[0], "label" if way == "label" else "interval")
+    found = started_by(calls, [_candidate(child, catalog.get(child.id)) for child in children])
     links = {}
     for child in children:
-        said = catalog.get(child.id), settled.get(child.id)
-        links[child.id] = Link(child.id, parent.id, *said, *found.get(child.id, (None, None)))
+        place, way = found.get(child.id, (None, None))
+        call = None if place is None else calls[place]
+        links[child.id] = Link(child.id, parent.id, catalog.get(child.id), settled.get(child.id), call, way)
     return links
 
 
-def _fits(way: str, call: ToolCall, child: SessionFacts, noted: Child | None) -> bool:
+def _candidate(child: SessionFacts, noted: Child | None) -> Candidate:
+    label = None if child.descriptor is None else child.descriptor.label
+    return Candidate(child.id, label or (None if noted is None else noted.label), child.header.created_at)
+
+
+def _fits(way: LinkedBy, call: ToolCall, child: Candidate) -> bool:
     if way == "label":
-        descriptor = child.descriptor
-        label = (descriptor.label if descriptor is not None else None) or (noted.label if noted is not None else None)
-        return label is not None and call.delegation_label == label
-    created_at = child.header.created_at
-    if created_at is None or call.started_at is None or created_at < call.started_at:
+        return child.label is not None and call.delegation_label == child.label
+    contradicts = None not in (child.label, call.delegation_label) and child.label != call.delegation_label
+    return not contradicts and _ran(call, child)
+
+
+def _ran(call: ToolCall, child: Candidate) -> bool:
+    """Whether the call ran when the child was created."""
+    if child.created_at is None or call.started_at is None or child.created_at < call.started_at:
         return False
-    return call.ended_at is None or created_at <= call.ended_at
+    return call.ended_at is None or child.created_at <= call.ended_at
 
 
 def _cycles(parents: Mapping[_Key, _Key]) -> set[_Key]:

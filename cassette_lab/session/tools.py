@@ -14,11 +14,11 @@ from msgspec.structs import replace
 
 from cassette_lab.jsonio import JsonSyntaxError, parse
 from cassette_lab.session.facts import Job, ToolCall
+from cassette_lab.session.kinds import DELEGATING
 from cassette_lab.session.members import inner, number, result_body, text, text_blocks, time_of, whole
 from cassette_lab.session.model import Event
 
 _STARTED: Final = re.compile(r"started subagent (\S+)\s*")
-_DELEGATING: Final = frozenset({"subagent", "subagent_fork"})
 _MOST_LABEL_BYTES: Final = 1 << 20
 
 
@@ -67,8 +67,8 @@ class ToolsTracker:
                 name=name,
                 started_at=time_of(event),
                 argument_bytes=_bytes(arguments),
-                delegates=name in _DELEGATING,
-                delegation_label=_label(arguments) if name in _DELEGATING else None,
+                delegates=name in DELEGATING,
+                delegation_label=_label(arguments) if name in DELEGATING else None,
                 arguments=arguments if self._bodies else None,
             )
         )

@@ -19,12 +19,15 @@ from cassette_lab.tables.events import events
 from cassette_lab.tables.flight_display import HEAD as FLIGHT_HEAD
 from cassette_lab.tables.flight_display import flight_lines, flight_rows, flights_line
 from cassette_lab.tables.session_display import HEAD, SHOWN_SESSIONS, session_lines, session_rows, sessions_line
+from cassette_lab.tables.spending import time_spent
 from cassette_lab.tables.sql import SqlResult, query
 from cassette_lab.tables.tree import Tree, tree
+from cassette_lab.words import UNKNOWN
 
 if TYPE_CHECKING:
     import pandas as pd
 
+_NUMBER: Final = re.compile(rf"[\d,.]+|{UNKNOWN}")
 _EVENTS: Final = re.compile(r"\bevents\b", re.IGNORECASE)
 
 SHOWN_PROBLEMS: Final = 10
@@ -83,6 +86,16 @@ class Lab:
         return self.tables["tool_calls"]
 
     @property
+    def compactions(self) -> pa.Table:
+        """One row per compaction: a model call beside those of ``model_calls``."""
+        return self.tables["compactions"]
+
+    @property
+    def notes(self) -> pa.Table:
+        """One row per thing about a session log that a reader should know: a torn end, unknown events."""
+        return self.tables["notes"]
+
+    @property
     def events(self) -> pa.Table:
         """One row per stored row of the session logs; they are read again when it is first asked for."""
         if self._events is None:
@@ -101,6 +114,13 @@ class Lab:
         ``ConfigError`` where it is not there.
         """
         return tree(self.sessions, root)
+
+    def time_spent(self) -> SqlResult:
+        """Where the time of each session went, each instant once: models, tools, subagents, back-off, or waiting for a message.
+
+        The parts of a row add up to ``duration_ms``. Columns explain themselves in the schema (``.table.schema``).
+        """
+        return time_spent(self.tables)
 
     @property
     def flights(self) -> pa.Table:
@@ -134,8 +154,10 @@ class Lab:
         """
         return query({**self.tables, "events": self.events} if _EVENTS.search(text) else self.tables, text)
 
-    def to_pandas(self, table: str = "calls") -> pd.DataFrame:
-        """One table as a pandas data frame."""
+    def to_pandas(self, table: str | None = None) -> pd.DataFrame:
+        """One table as a pandas data frame; without a name ``calls``, or what else was loaded: ``sessions``, ``flights``."""
+        if table is None:
+            table = next((name for name in ("calls", "sessions", "flights") if len(self.tables[name])), "calls")
         if table == "events":
             named: pd.DataFrame = self.events.to_pandas()
             return named
@@ -217,11 +239,13 @@ class Lab:
         """What is left out above, and what could not be known."""
         notes = []
         if len(self.cassettes) > SHOWN_CASSETTES:
-            notes.append(f"… and {_count(len(self.cassettes) - SHOWN_CASSETTES, 'more cassette')}: lab.cassettes")
+            notes.append(f"… and {_count(len(self.cassettes) - SHOWN_CASSETTES, 'more cassette')}: lab.to_pandas('cassettes')")
         if len(self.sessions) > SHOWN_SESSIONS:
-            notes.append(f"… and {_count(len(self.sessions) - SHOWN_SESSIONS, 'more session')}: lab.sessions")
+            notes.append(f"… and {_count(len(self.sessions) - SHOWN_SESSIONS, 'more session')}: lab.to_pandas('sessions')")
         if len(self.problems) > SHOWN_PROBLEMS:
-            notes.append(f"… and {_count(len(self.problems) - SHOWN_PROBLEMS, 'more file')} not loaded: lab.problems")
+            notes.append(
+                f"… and {_count(len(self.problems) - SHOWN_PROBLEMS, 'more file')} not loaded: lab.to_pandas('problems')"
+            )
         if not len(self.calls) and (len(self.cassettes) or not self._has_others):
             notes.append("no calls were recorded in what was loaded")
         return notes
@@ -231,10 +255,9 @@ class Lab:
         if len(self.calls):
             steps += ["lab.to_pandas()", 'lab.sql("select stop_reason, count(*) from calls group by 1")', "cl.timeline(lab)"]
         if len(self.sessions):
-            steps += [
-                "lab.tree()",
-                'lab.sql("select model, sum(output_tokens) from model_calls where not inherited group by 1")',
-            ]
+            steps += ["lab.tree()", "lab.time_spent()", "cl.waterfall(lab)"]
+            calls = "(from model_calls union all by name from compactions)" if len(self.compactions) else "model_calls"
+            steps.append(f'lab.sql("select model, sum(output_tokens) from {calls} where not inherited group by 1")')  # noqa: S608 - to be read
         if len(self.flights):
             steps.append('lab.sql("select model, median(first_chunk_ms), median(duration_ms) from flights group by 1")')
         return steps
@@ -247,9 +270,14 @@ def _count(number: int, what: str) -> str:
 def _html_table(head: list[str], rows: list[list[str]]) -> str:
     if not rows:
         return ""
-    titles = "".join(f'<th style="text-align:left">{escape(title)}</th>' for title in head)
+    sides = ["right" if all(map(_NUMBER.fullmatch, column)) else "left" for column in zip(*rows, strict=True)]
+    titles = "".join(f'<th style="text-align:{side}">{escape(title)}</th>' for side, title in zip(sides, head, strict=True))
     body = "".join(
-        "<tr>" + "".join(f'<td style="text-align:left"><bdi>{escape(cell)}</bdi></td>' for cell in row) + "</tr>"
+        "<tr>"
+        + "".join(
+            f'<td style="text-align:{side}"><bdi>{escape(cell)}</bdi></td>' for side, cell in zip(sides, row, strict=True)
+        )
+        + "</tr>"
         for row in rows
     )
     return f"<table><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table>"

@@ -20,7 +20,8 @@ from cassette_lab.tables.finding import Found, PathLikes, find, name_from
 from cassette_lab.tables.kinds import KINDS
 from cassette_lab.tables.lab import Lab
 from cassette_lab.tables.parts import Part, part_of, part_of_logs
-from cassette_lab.tables.schemas import TABLES, table_schema
+from cassette_lab.tables.relations import with_children
+from cassette_lab.tables.schemas import RELATIONS, TABLES, table_schema
 from cassette_lab.tables.telling import Progress, Telling
 
 OnError: TypeAlias = Literal["raise", "collect"]
@@ -105,8 +106,8 @@ class _Tables:
 
     def __init__(self, *, bodies: bool) -> None:
         self._bodies = bodies
-        self._batches: dict[str, list[pa.RecordBatch]] = {name: [] for name in TABLES}
-        self._rows: dict[str, list[tuple[int, int]]] = {name: [] for name in TABLES}
+        self._batches: dict[str, list[pa.RecordBatch]] = {name: [] for name in (*TABLES, RELATIONS)}
+        self._rows: dict[str, list[tuple[int, int]]] = {name: [] for name in (*TABLES, RELATIONS)}
 
     def add(self, part: Part) -> None:
         for name, batches in part.batches.items():
@@ -116,7 +117,11 @@ class _Tables:
     def finish(self, sources: Sequence[str]) -> dict[str, pa.Table]:
         """The tables; ``sources`` names the files by their numbers."""
         tables = {name: self._table(name, sources) for name in TABLES}
-        return {**tables, "flights": flights.without_repeats(tables["flights"])}
+        return {
+            **tables,
+            "tool_calls": with_children(tables, self._table(RELATIONS, sources)),
+            "flights": flights.without_repeats(tables["flights"]),
+        }
 
     def _table(self, name: str, sources: Sequence[str]) -> pa.Table:
         schema = table_schema(name, bodies=self._bodies)

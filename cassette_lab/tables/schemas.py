@@ -11,9 +11,12 @@ from typing import Final
 import pyarrow as pa
 
 from cassette_lab.cassette.columns import BODIES, CALLS, TIME, column
-from cassette_lab.tables import flight_columns, session_columns
+from cassette_lab.tables import flight_columns, relations, session_columns
 
 VERSION: Final = 1
+
+RELATIONS: Final = "relations"
+"""Rows that are used up while a lab is made."""
 
 SOURCE: Final = column(
     "source",
@@ -63,17 +66,20 @@ _COLUMNS: Final = {
     "steps": session_columns.STEPS,
     "model_calls": session_columns.MODEL_CALLS,
     "tool_calls": session_columns.TOOL_CALLS,
+    "compactions": session_columns.COMPACTIONS,
+    "notes": session_columns.NOTES,
     "flights": flight_columns.FLIGHTS,
     "flight_health": flight_columns.FLIGHT_HEALTH,
     "problems": PROBLEMS,
     "events": session_columns.EVENTS,
+    RELATIONS: relations.COLUMNS,
 }
 _BODIES: Final = {"calls": [*BODIES], **session_columns.SESSION_BODIES}
 
-TABLES: Final = tuple(name for name in _COLUMNS if name != "events")
+TABLES: Final = tuple(name for name in _COLUMNS if name not in ("events", RELATIONS))
 """Names of the tables that a lab has from the start, in the order they are shown."""
 
-SESSION_TABLES: Final = ("sessions", "turns", "steps", "model_calls", "tool_calls")
+SESSION_TABLES: Final = ("sessions", "turns", "steps", "model_calls", "tool_calls", "compactions", "notes")
 """Those that session logs give."""
 
 FLIGHT_TABLES: Final = ("flights", "flight_health")

@@ -43,6 +43,12 @@ SESSIONS: Final = [
     column("started_at", TIME, "earliest own event", "ms"),
     column("ended_at", TIME, "latest own event", "ms"),
     column("duration_ms", pa.float64(), "from the earliest to the latest own event", "ms"),
+    column(
+        "active_ms",
+        pa.float64(),
+        "of these, time in own turns, of an open one to the latest own event; the rest it waited for a message",
+        "ms",
+    ),
     column("turns", pa.int64(), "own turns that began", "turns"),
     column("steps", pa.int64(), "own steps that began", "steps"),
     column("model_calls", pa.int64(), "own model calls and attempts", "calls"),
@@ -70,7 +76,7 @@ SESSIONS: Final = [
     column("encoding", TERM, "jsonl, zstd or sqlite"),
     column("bytes", pa.int64(), "size of the file", "bytes"),
     column("torn_bytes", pa.int64(), "bytes at the file's end that were not whole", "bytes"),
-    column("notes", pa.int64(), "things about the log that a reader should know: a torn end, unknown events, …", "notes"),
+    column("notes", pa.int64(), "what a reader should know about the log: rows of the table notes", "notes"),
 ]
 """One row per session log."""
 
@@ -139,10 +145,41 @@ TOOL_CALLS: Final = [
     column("error_code", TERM, "code of the error; null without one"),
     column("argument_bytes", pa.int64(), "its arguments", "bytes"),
     column("result_bytes", pa.int64(), "the text of its result; null without one", "bytes"),
-    column("child_session_id", pa.string(), "subagent it started in the background; null otherwise"),
+    column("child_session_id", pa.string(), "subagent it started; null for none, and where nothing tells which it was"),
+    column(
+        "child_linked_by",
+        TERM,
+        "how that is known: result (its text names it: one in the background), label (only those two have it), interval "
+        "(only this call ran when it was created)",
+    ),
     _INHERITED,
 ]
 """One row per tool call, and per call made by code that a tool ran."""
+
+COMPACTIONS: Final = [
+    _SESSION,
+    column("turn", pa.int64(), "number of the turn; null outside of turns"),
+    column("compaction_id", pa.string(), "id the harness gave it"),
+    column("started_at", TIME, "when it began", "ms"),
+    column("duration_ms", pa.float64(), "start to end; null while it is open", "ms"),
+    column("summarised", pa.bool_(), "whether there is a summary"),
+    column("failed", pa.bool_(), "whether it ended with an error; what it cost no log says"),
+    column("provider", TERM, "model provider; null without a summary"),
+    column("model", TERM, "model that summed up; null without a summary"),
+    column("compacted_tokens", pa.int64(), "tokens that the summary stands in for; null where the log does not say", "tokens"),
+    *(column(name, pa.int64(), doc, "tokens") for name, doc in _TOKENS.items()),
+    _INHERITED,
+]
+"""One row per compaction: a model call of its own, whose stream is not logged. No row of ``model_calls`` is one of them."""
+
+NOTES: Final = [
+    _SESSION,
+    column("line", pa.int64(), "physical line of the log, from 1; null where it is no single line, and in SQLite"),
+    column("frame", pa.int64(), "zstd frame, from 1; null elsewhere"),
+    column("code", TERM, "TORN_TAIL, BROKEN_TAIL, UNKNOWN_TYPE, OTHER_FORMAT or OPEN_PREFIX"),
+    column("message", pa.string(), "what a reader should know, in a sentence"),
+]
+"""One row per thing about a log that a reader should know, and that did not stop the reading."""
 
 EVENTS: Final = [
     _SESSION,

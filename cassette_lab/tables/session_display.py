@@ -1,4 +1,4 @@
-"""How the sessions of a lab show themselves: when, how many tokens, what is wrong, and the first of them one by one."""
+"""How the sessions of a lab show themselves: when, how many tokens, what to know, and the first of them one by one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HEAD: Final = (
     "from caches",
     "out",
     "end",
-    "problems",
+    "notes",
 )
 
 _SHOWN_CHARACTERS: Final = 48
@@ -36,7 +36,7 @@ _TOKENS: Final = {
 
 
 def sessions_line(sessions: pa.Table) -> str:
-    """``2026-11-30 17:03 to 17:16 UTC · 1,200 tokens in, 400 out · 1 log with problems``: what is known of all of them."""
+    """``2026-11-30 17:03 to 17:16 UTC · 1,200 tokens in, 400 out · 1 log with notes: lab.notes``: of all of them."""
     first, last = (getattr(pc, end)(sessions[name]).as_py() for end, name in (("min", "started_at"), ("max", "ended_at")))
     words = [] if first is None or last is None else [f"{_span(first, last)} UTC"]
     tokens = {name: [count for count in sessions[name].to_pylist() if count is not None] for name in _TOKENS}
@@ -44,7 +44,7 @@ def sessions_line(sessions: pa.Table) -> str:
     words.append(told or "tokens unknown")
     noted = sum(count > 0 for count in sessions["notes"].to_pylist())
     if noted:
-        words.append(f"{plural(noted, 'log')} with problems")
+        words.append(f"{plural(noted, 'log')} with notes: lab.notes")
     return " · ".join(words)
 
 
@@ -56,7 +56,7 @@ def session_rows(sessions: pa.Table) -> list[list[str]]:
 def session_lines(sessions: pa.Table) -> list[str]:
     """The same as lines: what is unknown is left out."""
     lines = []
-    for session_id, parent, started, turns, calls, *_, end, problems in session_rows(sessions):
+    for session_id, parent, started, turns, calls, *_, end, notes in session_rows(sessions):
         words = [
             session_id,
             *([] if parent == UNKNOWN else [f"of {parent}"]),
@@ -64,7 +64,7 @@ def session_lines(sessions: pa.Table) -> list[str]:
             _count(turns, "turn"),
             _count(calls, "model call"),
         ]
-        words += [end, *([] if problems == "0" else [_count(problems, "problem")])]
+        words += [end, *([] if notes == "0" else [_count(notes, "note")])]
         lines.append(" · ".join(word for word in words if word != UNKNOWN))
     return lines
 

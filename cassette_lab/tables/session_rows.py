@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, Final
 
 import pyarrow as pa
 
-from cassette_lab.session.facts import ModelCall, SessionFacts, ToolCall, known_sum, own, span_ms
+from cassette_lab.session.facts import Compaction, ModelCall, SessionFacts, ToolCall, known_sum, own, span_ms
 from cassette_lab.session.usage import Usage
-from cassette_lab.tables import session_columns
+from cassette_lab.tables import relations, session_columns
 from cassette_lab.tables.gathering import Columns
 
 _NO_USAGE: Final = Usage()
 _USAGE: Final = frozenset(Usage.__struct_fields__)
 _ELSEWHERE: Final = {"started_at": "requested_at", "started_by": "requested_by"}
 """Columns of ``model_calls`` that facts have by other names."""
+_ELSEWHERE_COMPACTED: Final = {"compacted_tokens": "shadowed_tokens"}
+_MADE_OF_OTHERS: Final = frozenset({"job_ms", "child_session_id", "child_linked_by"})
+"""Columns of ``tool_calls`` for which more than the call is looked at."""
 
 
 def rows_of(facts: SessionFacts, *, bodies: bool = False) -> Iterator[tuple[str, Columns]]:
@@ -29,8 +32,16 @@ def rows_of(facts: SessionFacts, *, bodies: bool = False) -> Iterator[tuple[str,
     if facts.model_calls:
         yield "model_calls", _model_calls(facts, facts.model_calls, bodies=bodies)
     tools = (*facts.tool_calls, *facts.dispatches)
+    linked = relations.linked_children(facts)
     if tools:
-        yield "tool_calls", _tool_calls(facts, tools, bodies=bodies)
+        yield "tool_calls", _tool_calls(facts, tools, linked, bodies=bodies)
+    if facts.compactions:
+        yield "compactions", _compactions(facts, facts.compactions)
+    if facts.problems:
+        yield "notes", [_ids(facts, len(facts.problems)), *_members(_NOTE, facts.problems)]
+    related = relations.rows_of(facts, linked)
+    if related is not None:
+        yield "relations", related
 
 
 def _names(table: str, columns: Sequence[pa.Field]) -> dict[bool, list[str]]:
@@ -50,7 +61,12 @@ _CALL: Final = {
     for bodies, names in _CALL_NAMES.items()
 }
 _COUNTS: Final = attrgetter(*(name for name in _CALL_NAMES[False] if name in _USAGE))
-_TOOL: Final = {bodies: attrgetter(*(name for name in names if name != "job_ms")) for bodies, names in _TOOL_NAMES.items()}
+_TOOL: Final = {
+    bodies: attrgetter(*(name for name in names if name not in _MADE_OF_OTHERS)) for bodies, names in _TOOL_NAMES.items()
+}
+_COMPACTION_NAMES: Final = _names("compactions", session_columns.COMPACTIONS)[False]
+_COMPACTION: Final = attrgetter(*(_ELSEWHERE_COMPACTED.get(name, name) for name in _COMPACTION_NAMES if name not in _USAGE))
+_NOTE: Final = attrgetter(*_names("notes", session_columns.NOTES)[False])
 
 
 def _ids(facts: SessionFacts, count: int) -> list[Any]:
@@ -68,12 +84,26 @@ def _model_calls(facts: SessionFacts, calls: Sequence[ModelCall], *, bodies: boo
     return [_ids(facts, len(calls)), *columns]
 
 
-def _tool_calls(facts: SessionFacts, tools: Sequence[ToolCall], *, bodies: bool) -> Columns:
+def _tool_calls(
+    facts: SessionFacts, tools: Sequence[ToolCall], linked: Mapping[int, relations.Linked], *, bodies: bool
+) -> Columns:
     jobs = {job.call_id: job.duration_ms for job in facts.jobs if job.call_id is not None}
-    job_ms = [None if tool.call_id is None else jobs.get(tool.call_id) for tool in tools]
+    others: dict[str, list[Any]] = {
+        "job_ms": [None if tool.call_id is None else jobs.get(tool.call_id) for tool in tools],
+        "child_session_id": [None] * len(tools),
+        "child_linked_by": [None] * len(tools),
+    }
+    for place, (child, way) in linked.items():
+        others["child_session_id"][place], others["child_linked_by"][place] = child, way
     members = _members(_TOOL[bodies], tools)
-    columns = [job_ms if name == "job_ms" else next(members) for name in _TOOL_NAMES[bodies]]
+    columns = [others[name] if name in others else next(members) for name in _TOOL_NAMES[bodies]]
     return [_ids(facts, len(tools)), *columns]
+
+
+def _compactions(facts: SessionFacts, compactions: Sequence[Compaction]) -> Columns:
+    members = _members(_COMPACTION, compactions)
+    counts = _members(_COUNTS, [compaction.usage or _NO_USAGE for compaction in compactions])
+    return [_ids(facts, len(compactions)), *(next(counts if name in _USAGE else members) for name in _COMPACTION_NAMES)]
 
 
 def _session(facts: SessionFacts, *, bodies: bool) -> Columns:
@@ -94,6 +124,7 @@ def _session(facts: SessionFacts, *, bodies: bool) -> Columns:
         "started_at": facts.first_at,
         "ended_at": facts.last_at,
         "duration_ms": span_ms(facts.first_at, facts.last_at),
+        "active_ms": facts.active_ms,
         "turns": sum(turn.start_seq is not None for turn in turns),
         "steps": sum(step.start_seq is not None for step in own(facts.steps)),
         "model_calls": len(own(facts.model_calls)),

@@ -19,6 +19,10 @@ _ROWS = {
     "steps": "One row per step of a turn.",
     "model_calls": "One row per model call or attempt.",
     "tool_calls": "One row per tool call, and per call made by code that a tool ran.",
+    "compactions": (
+        "One row per compaction: a model call of its own, which is none of `model_calls`. A session's cost is the sum of both."
+    ),
+    "notes": "One row per thing about a session log that a reader should know, and that did not stop the reading.",
     "events": "One row per stored row of the session logs, built when asked for; `lab.build_events(expand=True)`: per event.",
     "flights": (
         "One row per model request that a flight recorder saw, from `*.flight.json` and from the logs of recorders; "
@@ -39,6 +43,10 @@ def _lines() -> Iterator[str]:
     yield ""
     yield f"What `cassette_lab.load` gives, version {VERSION} of the schemas. The same words stand in the schemas themselves"
     yield '(`lab.calls.schema.field("depth").metadata`). Unknown is null, never 0. Times are UTC.'
+    yield ""
+    yield "A session is named by `source` and `session_id` together: two runs of one scenario, or a folder and its backup, may"
+    yield "have equal ids, and a SQLite store is one source with many sessions. Join and group by both:"
+    yield "`select … from turns join sessions using (source, session_id)`."
     for name in (*TABLES, "events"):
         yield from ("", f"## {name}", "", _ROWS[name], "", "| column | type | unit | meaning |", "| --- | --- | --- | --- |")
         for field in table_schema(name, bodies=True):

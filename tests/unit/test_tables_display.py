@@ -40,9 +40,9 @@ def test_it_tells_count_span_tokens_and_problems(lab: Lab) -> None:
     assert shown.startswith("✓ 1 cassette verified · 8 calls")
     assert "2 sessions · 2 turns" in shown
     span = "2027-01-15 08:00 to 2027-01-16 08:00 UTC"
-    assert f"  {span} · 2,000 tokens in, 600 from caches, 40 out · 1 log with problems\n" in shown
+    assert f"  {span} · 2,000 tokens in, 600 from caches, 40 out · 1 log with notes: lab.notes\n" in shown
     assert "  a-root · 2027-01-15 08:00 · 1 turn · 1 model call · completed\n" in shown
-    assert "  b-child · of a-root · 2027-01-16 08:00 · 1 turn · 1 model call · open · 1 problem\n" in shown
+    assert "  b-child · of a-root · 2027-01-16 08:00 · 1 turn · 1 model call · open · 1 note\n" in shown
     html = lab._repr_mimebundle_()["text/html"]
     assert span in html
     for cell in ("a-root", "b-child", "2027-01-16 08:00", "1,000", "300", "20", "completed", "open", "c.cassette.jsonl"):
@@ -55,7 +55,7 @@ def test_of_many_the_first_are_shown(tmp_path: Path) -> None:
     lab = load(tmp_path)
     assert "s09 · " in repr(lab)
     assert "s10 · " not in repr(lab)
-    assert "… and 3 more sessions: lab.sessions" in repr(lab)
+    assert "… and 3 more sessions: lab.to_pandas('sessions')" in repr(lab)
     assert "2027-01-15 08:00 to 08:01 UTC · 13,000 tokens in" in repr(lab)
 
 

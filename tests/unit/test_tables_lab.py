@@ -143,7 +143,8 @@ def test_pandas(lab: Lab) -> None:
     assert lab.to_pandas("problems")["line"].tolist() == [1]
     with pytest.raises(
         ConfigError,
-        match="there are cassettes, calls, sessions, turns, steps, model_calls, tool_calls, flights, flight_health, problems",
+        match="there are cassettes, calls, sessions, turns, steps, model_calls, tool_calls, "
+        "compactions, notes, flights, flight_health, problems",
     ):
         lab.to_pandas("nothing")
 
@@ -188,8 +189,8 @@ def test_of_many_files_the_first_are_shown(tmp_path: Path) -> None:
     text = repr(load(tmp_path, on_error="collect"))
     assert "09.cassette.jsonl" in text
     assert "10.cassette.jsonl" not in text
-    assert "… and 4 more cassettes: lab.cassettes" in text
-    assert "… and 4 more files not loaded: lab.problems" in text
+    assert "… and 4 more cassettes: lab.to_pandas('cassettes')" in text
+    assert "… and 4 more files not loaded: lab.to_pandas('problems')" in text
 
 
 HOSTILE = "<img src=x onerror=alert(1)>\u202e\x1b[31m&"

@@ -232,6 +232,8 @@ def test_tables_of_sessions_are_written_where_there_are_any(runs: Path, tmp_path
         "steps",
         "model_calls",
         "tool_calls",
+        "compactions",
+        "notes",
         "problems",
     ]
 

@@ -1,0 +1,312 @@
+/** From the lab's tables to nodes that are not yet ordered. */
+import { Interner } from '../data/interner.ts';
+import { Table } from '../data/table.ts';
+import { callCategory, endCategory, finishCategory, flightCategory, NONE, toolCategory } from './categories.ts';
+import {
+  CALL, FILE, INHERITED, MODEL_CALL, REDACTED, REQUEST, SESSION, STEP, TABLES, TOOL_CALL, TURN, type TableName, type Tables,
+} from './kinds.ts';
+
+/** Longer than anything that ran; a made-up time beyond it does not spoil the axis for all others. */
+const LONGEST_MS = 1e13;
+
+/** Nodes while they are collected; columns are as in `Forest`, `start` is a moment, `rank` orders siblings. */
+export class Raw {
+  size = 0;
+  readonly sources: string[] = [];
+  readonly kind: Uint8Array;
+  readonly table: Uint8Array;
+  readonly category: Uint8Array;
+  readonly flags: Uint8Array;
+  readonly row: Int32Array;
+  readonly parent: Int32Array;
+  readonly source: Int32Array;
+  readonly rank: Float64Array;
+  readonly start: Float64Array;
+  readonly duration: Float64Array;
+  readonly latency: Float64Array;
+  readonly firstChunk: Float64Array;
+  readonly abortedAt: Float64Array;
+  readonly disposedAt: Float64Array;
+  readonly retryFrom: Float64Array;
+  readonly #places = new Map<string, number>();
+  readonly #files = new Map<string, number>();
+
+  constructor(readonly tables: Tables) {
+    const room = TABLES.reduce((sum, name) => sum + this.of(name).rows + this.of(name).words('source').words.length + 1, 0);
+    this.kind = new Uint8Array(room);
+    this.table = new Uint8Array(room);
+    this.category = new Uint8Array(room).fill(NONE);
+    this.flags = new Uint8Array(room);
+    this.row = new Int32Array(room).fill(-1);
+    this.parent = new Int32Array(room).fill(-1);
+    this.source = new Int32Array(room).fill(-1);
+    const numbers = (): Float64Array => new Float64Array(room).fill(NaN);
+    [this.rank, this.start, this.duration, this.latency] = [numbers(), numbers(), numbers(), numbers()];
+    [this.firstChunk, this.abortedAt, this.disposedAt, this.retryFrom] = [numbers(), numbers(), numbers(), numbers()];
+  }
+
+  of(name: TableName): Table {
+    return this.tables[name] ?? Table.empty;
+  }
+
+  add(kind: number, table: TableName, row: number, parent: number, source: number): number {
+    const node = this.size++;
+    this.kind[node] = kind;
+    this.table[node] = TABLES.indexOf(table);
+    this.row[node] = row;
+    this.parent[node] = parent;
+    this.source[node] = source;
+    return node;
+  }
+
+  time(node: number, start: number, duration: number): void {
+    this.start[node] = start;
+    this.rank[node] = start;
+    this.duration[node] = bounded(duration);
+  }
+
+  sourcePlace(name: string): number {
+    let place = this.#places.get(name);
+    if (place === undefined) {
+      place = this.sources.push(name) - 1;
+      this.#places.set(name, place);
+    }
+    return place;
+  }
+
+  /** The node of a file, made when it is first asked for. */
+  file(table: TableName, source: number): number {
+    const key = `${table} ${source}`;
+    let node = this.#files.get(key);
+    if (node === undefined) {
+      node = this.add(FILE, table, -1, -1, source);
+      this.rank[node] = this.#files.size;
+      this.#files.set(key, node);
+    }
+    return node;
+  }
+}
+
+function bounded(ms: number): number {
+  return Number.isNaN(ms) ? NaN : Math.min(Math.max(ms, 0), LONGEST_MS);
+}
+
+/** Calls under the calls whose agents made them; of several files, under a node for each. */
+export function readCalls(raw: Raw): void {
+  const table = raw.of('calls');
+  if (table.rows === 0) return;
+  const { places, several } = sourcesOf(raw, table, raw.of('sessions').rows > 0 || raw.of('flights').rows > 0);
+  const parents = parentRows(table, places);
+  const [sequence, started, duration] = [table.numbers('sequence'), table.numbers('started_at'), table.numbers('duration_ms')];
+  const [latency, redactions] = [table.numbers('start_latency_ms'), table.numbers('redactions')];
+  const [aborted, disposed] = [table.numbers('signal_aborted_at_ms'), table.numbers('dispose_called_at_ms')];
+  const [kinds, reasons] = [table.words('outcome_kind'), table.words('stop_reason')];
+  const first = raw.size;
+  // Files come before their calls, so that a call's node is its row's plus a constant.
+  const files = several ? [...new Set(places)].map((place) => [place, raw.file('calls', place)] as const) : [];
+  const fileOf = new Map(files);
+  const base = first + files.length;
+  for (let row = 0; row < table.rows; row++) {
+    const parent = parents[row]! >= 0 ? base + parents[row]! : (fileOf.get(places[row]!) ?? -1);
+    const node = raw.add(CALL, 'calls', row, parent, places[row]!);
+    raw.time(node, started[row]!, duration[row]!);
+    raw.rank[node] = Number.isNaN(sequence[row]!) ? row : sequence[row]!;
+    raw.latency[node] = bounded(latency[row]!);
+    raw.abortedAt[node] = bounded(aborted[row]!);
+    raw.disposedAt[node] = bounded(disposed[row]!);
+    raw.category[node] = callCategory(kinds.words[kinds.codes[row]!] ?? null, reasons.words[reasons.codes[row]!] ?? null);
+    if (redactions[row]! > 0) raw.flags[node] = REDACTED;
+  }
+}
+
+/** For each call the row of the call whose agent made it, -1 for the root agent's. */
+export function parentRows(table: Table, places: ArrayLike<number>): Int32Array {
+  const interner = new Interner();
+  const keys = interner.ids(table, 'call_key');
+  const parentKeys = interner.ids(table, 'parent_key');
+  const files = new Map<number, Int32Array>();
+  for (let row = 0; row < table.rows; row++) {
+    let rows = files.get(places[row]!);
+    if (rows === undefined) {
+      rows = new Int32Array(interner.size).fill(-1);
+      files.set(places[row]!, rows);
+    }
+    if (keys[row]! >= 0 && rows[keys[row]!]! < 0) rows[keys[row]!] = row;
+  }
+  return parentKeys.map((key, row) => (key < 0 ? -1 : files.get(places[row]!)![key]!));
+}
+
+function sourcesOf(raw: Raw, table: Table, others: boolean): { places: Int32Array; several: boolean } {
+  const { codes, words } = table.words('source');
+  const known = words.map((word) => raw.sourcePlace(word));
+  const unnamed = codes.includes(-1) ? raw.sourcePlace('') : -1;
+  return { places: codes.map((code) => (code < 0 ? unnamed : known[code]!)), several: others || words.length + (unnamed < 0 ? 0 : 1) > 1 };
+}
+
+/** Sessions, their turns, steps, model calls and tools; a subagent's session under the step of its parent that it began in. */
+export function readSessions(raw: Raw): void {
+  const sessions = raw.of('sessions');
+  const nodes = new Map<string, number>();
+  const place = sourceReader(raw, sessions);
+  const ids = sessions.words('session_id');
+  const at = { start: sessions.numbers('started_at'), duration: sessions.numbers('duration_ms'), open: sessions.numbers('open') };
+  const own: number[] = [];
+  for (let row = 0; row < sessions.rows; row++) {
+    const source = place(row);
+    const node = raw.add(SESSION, 'sessions', row, -1, source);
+    raw.time(node, at.start[row]!, at.duration[row]!);
+    raw.category[node] = endCategory(at.open[row]! > 0 ? null : sessions.text('end_kind', row));
+    own.push(node);
+    const id = ids.words[ids.codes[row]!] ?? '';
+    nodes.set(`${source} ${id}`, node);
+    if (!nodes.has(`any ${id}`)) nodes.set(`any ${id}`, node);
+  }
+  const sessionOf = (table: Table, name: TableName): ((row: number) => [node: number, key: string, source: number]) => {
+    const source = sourceReader(raw, table);
+    const codes = table.words('session_id');
+    return (row) => {
+      const key = `${source(row)} ${codes.words[codes.codes[row]!] ?? ''}`;
+      const node = nodes.get(key);
+      return node === undefined ? [raw.file(name, source(row)), key, source(row)] : [node, key, source(row)];
+    };
+  };
+  readTurns(raw, nodes, sessionOf);
+  readSteps(raw, nodes, sessionOf);
+  readModelCalls(raw, nodes, sessionOf);
+  readToolCalls(raw, nodes, sessionOf);
+  const parents = sessions.words('parent_session');
+  const within = stretches(raw);
+  for (let row = 0; row < sessions.rows; row++) {
+    const id = parents.words[parents.codes[row]!];
+    const above = id === undefined ? undefined : (nodes.get(`${raw.source[own[row]!]!} ${id}`) ?? nodes.get(`any ${id}`));
+    if (above !== undefined && above !== own[row]) raw.parent[own[row]!] = innermost(raw, within, above, own[row]!);
+  }
+}
+
+type SessionOf = (table: Table, name: TableName) => (row: number) => [node: number, key: string, source: number];
+
+function readTurns(raw: Raw, nodes: Map<string, number>, sessionOf: SessionOf): void {
+  const table = raw.of('turns');
+  const session = sessionOf(table, 'turns');
+  const [turn, start, duration, inherited] = ['turn', 'started_at', 'duration_ms', 'inherited'].map((name) => table.numbers(name)) as Four;
+  for (let row = 0; row < table.rows; row++) {
+    const [parent, key, source] = session(row);
+    const node = raw.add(TURN, 'turns', row, parent, source);
+    raw.time(node, start[row]!, duration[row]!);
+    raw.category[node] = endCategory(table.text('end_kind', row));
+    if (inherited[row]! > 0) raw.flags[node] = INHERITED;
+    nodes.set(`${key} ${turn[row]!}`, node);
+  }
+}
+
+function readSteps(raw: Raw, nodes: Map<string, number>, sessionOf: SessionOf): void {
+  const table = raw.of('steps');
+  const session = sessionOf(table, 'steps');
+  const [turn, start, duration, inherited] = ['turn', 'started_at', 'duration_ms', 'inherited'].map((name) => table.numbers(name)) as Four;
+  const step = table.numbers('step');
+  for (let row = 0; row < table.rows; row++) {
+    const [above, key, source] = session(row);
+    const node = raw.add(STEP, 'steps', row, nodes.get(`${key} ${turn[row]!}`) ?? above, source);
+    raw.time(node, start[row]!, duration[row]!);
+    if (inherited[row]! > 0) raw.flags[node] = INHERITED;
+    nodes.set(`${key} ${turn[row]!} ${step[row]!}`, node);
+  }
+}
+
+type Four = [Float64Array, Float64Array, Float64Array, Float64Array];
+
+/** The step that a row belongs to, else its turn, else its session. */
+function stepOf(table: Table, nodes: Map<string, number>, session: ReturnType<SessionOf>): (row: number) => [number, number] {
+  const [turn, step] = [table.numbers('turn'), table.numbers('step')];
+  return (row) => {
+    const [above, key, source] = session(row);
+    return [nodes.get(`${key} ${turn[row]!} ${step[row]!}`) ?? nodes.get(`${key} ${turn[row]!}`) ?? above, source];
+  };
+}
+
+function readModelCalls(raw: Raw, nodes: Map<string, number>, sessionOf: SessionOf): void {
+  const table = raw.of('model_calls');
+  const above = stepOf(table, nodes, sessionOf(table, 'model_calls'));
+  const [start, duration, first, inherited] = ['started_at', 'duration_ms', 'first_chunk_ms', 'inherited'].map((name) => table.numbers(name)) as Four;
+  const interrupted = table.numbers('interrupted');
+  const ended = new Map<number, number>();
+  for (let row = 0; row < table.rows; row++) {
+    const [parent, source] = above(row);
+    const node = raw.add(MODEL_CALL, 'model_calls', row, parent, source);
+    raw.time(node, start[row]!, duration[row]!);
+    raw.firstChunk[node] = bounded(first[row]!);
+    raw.category[node] = finishCategory(table.text('finish_kind', row), interrupted[row]! > 0, table.text('error_code', row) !== null);
+    if (inherited[row]! > 0) raw.flags[node] = INHERITED;
+    const before = ended.get(parent);
+    if (before !== undefined && start[row]! > before) raw.retryFrom[node] = start[row]! - before;
+    if (!Number.isNaN(duration[row]!)) ended.set(parent, start[row]! + duration[row]!);
+  }
+}
+
+function readToolCalls(raw: Raw, nodes: Map<string, number>, sessionOf: SessionOf): void {
+  const table = raw.of('tool_calls');
+  const session = sessionOf(table, 'tool_calls');
+  const above = stepOf(table, nodes, session);
+  const [start, duration, isError, inherited] = ['started_at', 'duration_ms', 'is_error', 'inherited'].map((name) => table.numbers(name)) as Four;
+  const made: number[] = [];
+  for (let row = 0; row < table.rows; row++) {
+    const [parent, source] = above(row);
+    const node = raw.add(TOOL_CALL, 'tool_calls', row, parent, source);
+    made.push(node);
+    raw.time(node, start[row]!, duration[row]!);
+    raw.category[node] = toolCategory(isError[row]!, table.text('error_code', row));
+    if (inherited[row]! > 0) raw.flags[node] = INHERITED;
+    nodes.set(`tool ${session(row)[1]} ${table.text('call_id', row) ?? ''}`, node);
+  }
+  for (let row = 0; row < table.rows; row++) {
+    const id = table.text('parent_call_id', row);
+    const caller = id === null ? undefined : nodes.get(`tool ${session(row)[1]} ${id}`);
+    if (caller !== undefined && caller !== made[row]) raw.parent[made[row]!] = caller;
+  }
+}
+
+/** Turns and steps by the node they stand under. */
+function stretches(raw: Raw): Map<number, number[]> {
+  const found = new Map<number, number[]>();
+  for (let node = 0; node < raw.size; node++) {
+    if ((raw.kind[node] !== TURN && raw.kind[node] !== STEP) || (raw.flags[node]! & INHERITED) !== 0) continue;
+    const there = found.get(raw.parent[node]!);
+    if (there === undefined) found.set(raw.parent[node]!, [node]);
+    else there.push(node);
+  }
+  return found;
+}
+
+/** The step, else the turn, else the session itself, of session node `above` during which `node` began. */
+function innermost(raw: Raw, within: Map<number, number[]>, above: number, node: number): number {
+  const start = raw.start[node]!;
+  const next = within.get(above)?.find((each) => {
+    const length = raw.duration[each]!;
+    return start >= raw.start[each]! && (Number.isNaN(length) || start <= raw.start[each]! + length);
+  });
+  return next === undefined ? above : innermost(raw, within, next, node);
+}
+
+/** Requests that flight recorders saw, under their files. */
+export function readFlights(raw: Raw): void {
+  const table = raw.of('flights');
+  const place = sourceReader(raw, table);
+  const [start, duration, first] = [table.numbers('started_at'), table.numbers('duration_ms'), table.numbers('first_chunk_ms')];
+  for (let row = 0; row < table.rows; row++) {
+    const node = raw.add(REQUEST, 'flights', row, raw.file('flights', place(row)), place(row));
+    raw.time(node, start[row]!, duration[row]!);
+    raw.firstChunk[node] = bounded(first[row]!);
+    raw.category[node] = flightCategory(
+      table.text('outcome_kind', row),
+      table.text('finish_kind', row),
+      table.text('error_kind', row),
+      table.text('aborted_by', row) !== null,
+    );
+  }
+}
+
+function sourceReader(raw: Raw, table: Table): (row: number) => number {
+  const { codes, words } = table.words('source');
+  const known = words.map((word) => raw.sourcePlace(word));
+  return (row) => known[codes[row]!] ?? raw.sourcePlace('');
+}

@@ -1,0 +1,451 @@
+/**
+ * Two recordings side by side: each aligned call with its expected and its actual bar on one axis, the difference between
+ * them as a signed bar in the middle; added and removed calls in their parent's place.
+ */
+import { button, choice, el } from '../dom/build.ts';
+import { drawTwisty } from '../draw/icons.ts';
+import { drawEnd, drawFill, pixelOf } from '../draw/marks.ts';
+import { Rows, write, type Frame, type RowsSource, type Told } from '../draw/rows.ts';
+import { ADDED, BOUNDARY, OUTCOME, REMOVED } from '../model/align.ts';
+import { CATEGORIES, PALE } from '../model/categories.ts';
+import { changeCounts, type Comparison, type Side } from '../model/comparison.ts';
+import { timeTicks } from '../model/load.ts';
+import { cellText, NO_LABEL, spoken } from '../model/names.ts';
+import { filterMask, visibleNodes } from '../model/order.ts';
+import { show } from '../text.ts';
+import { axisText, count, deltaPercent, deltaText, durationText, plural } from '../words.ts';
+import type { RowsByTable } from './state.ts';
+
+const ROW_HEIGHT = 22;
+const HEAD_HEIGHT = 40;
+const BAR_HEIGHT = 11;
+const BODIES = ['output', 'structured', 'error_message'] as const;
+
+/** What the kernel knows of the comparison as a whole. */
+export interface DiffFacts {
+  readonly verdict?: string;
+  readonly comparable?: boolean;
+  readonly issues?: readonly string[];
+  readonly policy_changes?: readonly string[];
+  readonly expected?: string;
+  readonly actual?: string;
+}
+
+export interface DiffMark {
+  readonly node: number;
+  readonly part: 'expected' | 'delta' | 'actual';
+  readonly expected: number;
+  readonly actual: number;
+  readonly x: number;
+  readonly y: number;
+  readonly width: number;
+  readonly height: number;
+}
+
+interface Columns {
+  readonly name: number;
+  readonly expected: readonly [number, number];
+  readonly delta: readonly [number, number];
+  readonly actual: readonly [number, number];
+}
+
+export class Diff implements RowsSource {
+  readonly name = 'Two recordings side by side';
+  readonly role = 'tree';
+  readonly rowHeight = ROW_HEIGHT;
+  readonly headHeight = HEAD_HEIGHT;
+  readonly rows: Rows;
+  readonly element: HTMLDivElement;
+  readonly #folded: Uint8Array;
+  readonly #detail: HTMLDivElement;
+  readonly #largest: number;
+  #mask: Uint8Array | null = null;
+  #visible: Int32Array;
+  #relative = false;
+  #picked = -1;
+  #hover = -1;
+
+  constructor(
+    root: HTMLElement,
+    private readonly comparison: Comparison,
+    private readonly facts: DiffFacts,
+    private readonly selected: (rows: RowsByTable) => void,
+  ) {
+    this.#folded = new Uint8Array(comparison.size);
+    this.#visible = visibleNodes(comparison.end, this.#folded, null);
+    this.#largest = comparison.delta.reduce((most, each) => (Math.abs(each) > most ? Math.abs(each) : most), 0.05);
+    this.rows = new Rows(root, this);
+    this.#detail = el('div', { class: 'clab-detail', tabindex: 0, role: 'region', 'aria-label': 'the selected call' });
+    this.#detail.hidden = true;
+    this.element = el('div', { class: 'clab-panel clab-fill' }, this.#verdict(), this.#bar(), this.rows.element, this.#detail);
+    this.#detail.style.flex = '0 1 auto';
+    this.#detail.style.maxHeight = '38%';
+    this.#pointer();
+  }
+
+  #verdict(): HTMLElement {
+    const { facts, comparison } = this;
+    const counts = changeCounts(comparison.change);
+    const changes = [
+      counts.outcomes > 0 ? `${plural(counts.outcomes, 'outcome')} changed` : '',
+      counts.boundaries > 0 ? `${plural(counts.boundaries, 'boundary', 'boundaries')} changed` : '',
+      counts.added > 0 ? `${count(counts.added)} added` : '',
+      counts.removed > 0 ? `${count(counts.removed)} removed` : '',
+      (facts.policy_changes?.length ?? 0) > 0 ? plural(facts.policy_changes!.length, 'policy change') : '',
+    ].filter((part) => part !== '');
+    const issues = facts.issues ?? [];
+    const comparable = facts.comparable ?? issues.length === 0;
+    const kind = !comparable ? 'incomparable' : changes.length > 0 ? 'different' : 'equivalent';
+    const words = kind === 'incomparable' ? 'not comparable' : kind === 'different' ? `different: ${changes.join(', ')}` : `equivalent: ${plural(comparison.size, 'call')}, same outcomes`;
+    const element = el('div', { class: 'clab-verdict', 'data-verdict': kind, role: 'status' }, show(facts.verdict ?? words));
+    const notes = [...issues.map((issue) => `issue: ${show(issue)}`), ...(facts.policy_changes ?? []).map((name) => `policy: ${show(name)} differs`), this.#balance()];
+    element.append(el('ul', {}, ...notes.filter((note) => note !== '').map((note) => el('li', {}, note))));
+    return element;
+  }
+
+  #balance(): string {
+    const both = this.comparison.delta.filter((each) => !Number.isNaN(each));
+    if (both.length === 0) return '';
+    const slower = both.filter((each) => each > 0.05).length;
+    const quicker = both.filter((each) => each < -0.05).length;
+    const sum = both.reduce((all, each) => all + each, 0);
+    return `timing: ${plural(both.length, 'call')} in both, ${count(slower)} slower, ${count(quicker)} quicker, together ${deltaText(sum)}`;
+  }
+
+  #bar(): HTMLElement {
+    const changed = this.comparison.change.some((each) => each !== 0);
+    const only = button('changes only', () => {
+      const pressed = only.getAttribute('aria-pressed') !== 'true';
+      only.setAttribute('aria-pressed', String(pressed));
+      this.#mask = pressed ? filterMask(this.comparison.parent, (node) => this.comparison.change[node] !== 0) : null;
+      this.#refresh();
+    }, { 'aria-pressed': 'false' });
+    only.disabled = !changed;
+    const previous = button('previous', () => { this.step(-1); }, { title: 'previous change (p)' });
+    const next = button('next', () => { this.step(1); }, { title: 'next change (n)' });
+    previous.disabled = next.disabled = !changed;
+    const deltas = choice('differences', ['difference in time', 'difference in percent'], 0, (place) => {
+      this.#relative = place === 1;
+      this.rows.invalidate();
+    });
+    return el('div', { class: 'clab-bar', role: 'toolbar', 'aria-label': 'changes' }, only, previous, next, deltas);
+  }
+
+  /** Go to the next change, or the one before. */
+  step(by: 1 | -1): void {
+    const { change, size } = this.comparison;
+    const from = this.#visible[this.rows.active] ?? 0;
+    for (let i = 1; i <= size; i++) {
+      const node = (from + by * i + 2 * size) % size;
+      if (change[node] === 0) continue;
+      for (let above = this.comparison.parent[node]!; above >= 0; above = this.comparison.parent[above]!) this.#folded[above] = 0;
+      this.#refresh();
+      this.rows.activate(this.#visible.indexOf(node));
+      this.#pick(node);
+      return;
+    }
+  }
+
+  #refresh(): void {
+    this.#visible = visibleNodes(this.comparison.end, this.#folded, this.#mask);
+    this.rows.invalidate();
+  }
+
+  count(): number {
+    return this.#visible.length;
+  }
+
+  #columns(width: number): Columns {
+    const name = Math.round(Math.max(150, width * 0.26));
+    const rest = width - name;
+    const middle = Math.round(rest * 0.3);
+    const half = (rest - middle) / 2;
+    return { name, expected: [name + 8, name + half - 10], delta: [name + half, name + half + middle], actual: [name + half + middle + 8, width - 14] };
+  }
+
+  #label(node: number): string {
+    const { side, row } = this.#named(node);
+    const occurrence = Number(side.table.value('occurrence', row) ?? 1);
+    return show(side.table.text('label', row) ?? NO_LABEL) + (occurrence > 1 ? ` ~${occurrence}` : '');
+  }
+
+  /** The side that has the call, the actual one where both have it. */
+  #named(node: number): { side: Side; row: number } {
+    const { actual, expected, actualRow, expectedRow } = this.comparison;
+    return actualRow[node]! >= 0 ? { side: actual, row: actualRow[node]! } : { side: expected, row: expectedRow[node]! };
+  }
+
+  /** Where the bars of a row are. */
+  #rowMarks(node: number, width: number, y: number): DiffMark[] {
+    const { comparison } = this;
+    const columns = this.#columns(width);
+    const top = y + (ROW_HEIGHT - BAR_HEIGHT) / 2;
+    const [expected, actual] = [comparison.expectedRow[node]!, comparison.actualRow[node]!];
+    const marks: DiffMark[] = [];
+    const put = (part: DiffMark['part'], from: number, to: number): void => {
+      marks.push({ node, part, expected, actual, x: Math.min(from, to), y: top, width: Math.max(2, Math.abs(to - from)), height: BAR_HEIGHT });
+    };
+    for (const [part, side, row] of [['expected', comparison.expected, expected], ['actual', comparison.actual, actual]] as const) {
+      if (row < 0) continue;
+      const scale = { from: 0, to: comparison.total, left: columns[part][0], right: columns[part][1] };
+      put(part, pixelOf(scale, side.start[row]!), pixelOf(scale, side.start[row]! + side.duration[row]!));
+    }
+    const delta = comparison.delta[node]!;
+    if (Math.abs(delta) >= 0.05) {
+      const zero = (columns.delta[0] + columns.delta[1]) / 2;
+      const room = (columns.delta[1] - columns.delta[0]) / 2 - 74;
+      const share = this.#relative ? Math.max(-1, Math.min(1, delta / Math.max(comparison.expected.duration[expected]!, 1e-3) / 2)) : delta / this.#largest;
+      put('delta', zero, zero + share * Math.max(10, room));
+    }
+    return marks;
+  }
+
+  drawRow(frame: Frame, row: number, y: number): void {
+    const { context, theme, width } = frame;
+    const { comparison } = this;
+    const node = this.#visible[row]!;
+    const middle = y + ROW_HEIGHT / 2;
+    const change = comparison.change[node]!;
+    if (node === this.#picked || node === this.#hover) {
+      context.fillStyle = node === this.#picked ? theme.chosen : theme.chosenPale;
+      context.fillRect(0, y, width, ROW_HEIGHT);
+    }
+    if (change !== 0) {
+      context.fillStyle = change === ADDED ? theme.quicker : change === REMOVED ? theme.muted : theme.slower;
+      context.fillRect(0, y + 2, 3, ROW_HEIGHT - 4);
+    }
+    const columns = this.#columns(width);
+    const x = 14 + comparison.depth[node]! * Math.min(14, (columns.name * 0.35) / Math.max(1, comparison.depth[node]!));
+    if (comparison.children[node]! > 0) drawTwisty(context, theme.muted, this.#folded[node] === 1, x, middle);
+    const word = change === ADDED ? '+ added' : change === REMOVED ? '− removed' : (change & OUTCOME) !== 0 ? 'outcome' : (change & BOUNDARY) !== 0 ? 'boundary' : '';
+    const taken = word === '' ? 0 : frame.small.width(word) + 10;
+    write(frame, this.#label(node), x + 11, middle, { max: columns.name - x - 20 - taken });
+    if (word !== '') write(frame, word, columns.name - 8, middle, { align: 'right', colour: theme.muted, font: 'small' });
+    for (const mark of this.#rowMarks(node, width, y)) {
+      if (mark.part === 'delta') {
+        context.fillStyle = comparison.delta[node]! > 0 ? theme.slower : theme.quicker;
+        context.fillRect(mark.x, mark.y, mark.width, mark.height);
+        continue;
+      }
+      const side = mark.part === 'expected' ? comparison.expected : comparison.actual;
+      this.#drawSide(frame, side, mark.part === 'expected' ? mark.expected : mark.actual, mark, columns[mark.part][1]);
+    }
+    this.#drawDelta(frame, node, columns, middle);
+  }
+
+  #drawSide(frame: Frame, side: Side, row: number, mark: DiffMark, right: number): void {
+    const { context, theme } = frame;
+    const category = CATEGORIES[side.category[row]!]!;
+    const share = side.duration[row]! > 0 ? Math.min(1, Math.max(0, side.latency[row]! / side.duration[row]!)) : 0;
+    const pale = category.fill === 'hollow' || Number.isNaN(share) ? 0 : mark.width * share;
+    if (pale > 0) {
+      context.globalAlpha = PALE;
+      drawFill(context, category, frame.fills, mark.x, mark.y, pale, mark.height);
+      context.globalAlpha = 1;
+    }
+    drawFill(context, category, frame.fills, mark.x + pale, mark.y, Math.max(1, mark.width - pale), mark.height);
+    const end = mark.x + mark.width;
+    const beyond = drawEnd(context, category, theme, end, mark.y, mark.height, mark.width);
+    const words = durationText(side.duration[row]!);
+    const wide = frame.small.width(words);
+    const y = mark.y + mark.height / 2;
+    if (end + beyond + 6 + wide <= right + 8) write(frame, words, end + beyond + 5, y, { colour: theme.muted, font: 'small' });
+    else write(frame, words, mark.x - 5, y, { colour: theme.muted, font: 'small', align: 'right' });
+  }
+
+  #drawDelta(frame: Frame, node: number, columns: Columns, y: number): void {
+    const { comparison } = this;
+    const delta = comparison.delta[node]!;
+    const zero = (columns.delta[0] + columns.delta[1]) / 2;
+    const { theme } = frame;
+    if (Number.isNaN(delta)) {
+      const only = comparison.change[node] === ADDED ? 'only actual' : 'only expected';
+      write(frame, only, zero, y, { align: 'center', colour: theme.faint, font: 'small' });
+      return;
+    }
+    const percent = deltaPercent(comparison.expected.duration[comparison.expectedRow[node]!]!, comparison.actual.duration[comparison.actualRow[node]!]!);
+    const words = this.#relative ? percent : deltaText(delta);
+    if (Math.abs(delta) < 0.05) write(frame, words, zero + 6, y, { colour: theme.faint, font: 'small' });
+    else if (delta > 0) write(frame, words, columns.delta[1] - 4, y, { align: 'right', colour: theme.ink, font: 'small' });
+    else write(frame, words, columns.delta[0] + 4, y, { colour: theme.ink, font: 'small' });
+  }
+
+  begin(frame: Frame): void {
+    const { context, theme, height, width } = frame;
+    const { delta } = this.#columns(width);
+    context.fillStyle = theme.band;
+    context.globalAlpha = 0.6;
+    context.fillRect(delta[0], HEAD_HEIGHT, delta[1] - delta[0], height);
+    context.globalAlpha = 1;
+    context.fillStyle = theme.grid;
+    context.fillRect(Math.round((delta[0] + delta[1]) / 2), HEAD_HEIGHT, 1, height);
+  }
+
+  drawOver(frame: Frame): void {
+    const { context, theme, width } = frame;
+    const { facts } = this;
+    const columns = this.#columns(width);
+    context.fillStyle = theme.paper;
+    context.fillRect(0, 0, width, HEAD_HEIGHT);
+    const names = { expected: facts.expected ?? 'expected', actual: facts.actual ?? 'actual' };
+    for (const part of ['expected', 'actual'] as const) {
+      const [left, right] = columns[part];
+      write(frame, show(names[part]), left, 11, { font: 'bold', max: right - left });
+      const scale = { from: 0, to: this.comparison.total, left, right };
+      const { values, step } = timeTicks(0, scale.to, Math.max(1, Math.floor((right - left) / 80)));
+      for (const value of values) {
+        const x = pixelOf(scale, value);
+        write(frame, axisText(value, step, scale.to), x + 2, 29, { font: 'small', colour: theme.muted, max: right + 10 - x });
+        context.fillStyle = theme.grid;
+        context.fillRect(Math.round(x), HEAD_HEIGHT - 7, 1, 7);
+      }
+    }
+    const middle = (columns.delta[0] + columns.delta[1]) / 2;
+    write(frame, 'duration', middle, 11, { align: 'center', colour: theme.muted, font: 'small' });
+    write(frame, '← quicker', middle - 8, 29, { align: 'right', colour: theme.muted, font: 'small' });
+    write(frame, 'slower →', middle + 8, 29, { colour: theme.muted, font: 'small' });
+    context.fillStyle = theme.grid;
+    context.fillRect(0, HEAD_HEIGHT - 1, width, 1);
+    if (this.count() === 0) write(frame, this.comparison.size === 0 ? 'neither recording has calls' : 'no changes', width / 2, 80, { align: 'center', colour: theme.muted });
+  }
+
+  #sentence(node: number): string {
+    const { comparison } = this;
+    const [old, now, change] = [comparison.expectedRow[node]!, comparison.actualRow[node]!, comparison.change[node]!];
+    const name = (side: Side, row: number): string => `${CATEGORIES[side.category[row]!]!.name}, ${durationText(side.duration[row]!)}`;
+    const parts = [this.#label(node)];
+    if (change === ADDED) parts.push('added', name(comparison.actual, now));
+    else if (change === REMOVED) parts.push('removed', name(comparison.expected, old));
+    else {
+      if ((change & OUTCOME) !== 0) parts.push('outcome changed');
+      if ((change & BOUNDARY) !== 0) parts.push('boundary changed');
+      parts.push(`expected ${name(comparison.expected, old)}`, `actual ${name(comparison.actual, now)}`);
+      parts.push(`${deltaText(comparison.delta[node]!)} (${deltaPercent(comparison.expected.duration[old]!, comparison.actual.duration[now]!)})`);
+    }
+    return parts.join(', ');
+  }
+
+  tell(row: number): Told {
+    const node = this.#visible[row]!;
+    const { comparison } = this;
+    return {
+      text: this.#sentence(node), level: comparison.depth[node]! + 1, position: row + 1, siblings: this.count(),
+      expanded: comparison.children[node]! > 0 ? this.#folded[node] === 0 : null, selected: node === this.#picked,
+    };
+  }
+
+  pressed(row: number): void {
+    this.rows.activate(row);
+    this.#pick(this.#visible[row]!);
+  }
+
+  key(event: KeyboardEvent, row: number): boolean {
+    if (event.key === 'n' || event.key === 'p') {
+      this.step(event.key === 'n' ? 1 : -1);
+      return true;
+    }
+    const node = this.#visible[row];
+    if (node === undefined) return false;
+    const hasChildren = this.comparison.children[node]! > 0;
+    if (event.key === ' ' || (event.key === 'Enter' && !hasChildren)) {
+      this.#pick(node);
+      return true;
+    }
+    const fold = event.key === 'ArrowLeft' ? true : event.key === 'ArrowRight' ? false : event.key === 'Enter' ? this.#folded[node] === 0 : null;
+    if (fold === null) return false;
+    if (hasChildren) this.#fold(node, fold);
+    return true;
+  }
+
+  /** Pick the call that a row of either side stands for. */
+  select(rows: RowsByTable): void {
+    const [old, now] = [rows['expected']?.[0] ?? -1, rows['actual']?.[0] ?? -1];
+    const node = this.comparison.expectedRow.findIndex((row, place) => (old >= 0 && row === old) || (now >= 0 && this.comparison.actualRow[place] === now));
+    this.#pick(node);
+    const row = this.#visible.indexOf(node);
+    if (row >= 0) this.rows.activate(row);
+  }
+
+  clear(): boolean {
+    if (this.#picked < 0) return false;
+    this.#pick(-1);
+    return true;
+  }
+
+  /** The bars of the rows in sight. */
+  marks(): DiffMark[] {
+    const [first, past] = this.rows.sight;
+    return Array.from({ length: Math.max(0, past - first) }, (_, i) => this.#rowMarks(this.#visible[first + i]!, this.rows.element.clientWidth, this.rows.topOf(first + i))).flat();
+  }
+
+  #fold(node: number, folded: boolean): void {
+    this.#folded[node] = folded ? 1 : 0;
+    this.#refresh();
+  }
+
+  #pick(node: number): void {
+    this.#picked = node;
+    this.#detail.hidden = node < 0;
+    this.rows.invalidate();
+    const { expectedRow, actualRow } = this.comparison;
+    const rows: RowsByTable = {};
+    if (node >= 0 && expectedRow[node]! >= 0) rows['expected'] = [expectedRow[node]!];
+    if (node >= 0 && actualRow[node]! >= 0) rows['actual'] = [actualRow[node]!];
+    this.selected(rows);
+    if (node >= 0) this.#showDetail(node);
+  }
+
+  #showDetail(node: number): void {
+    const { comparison } = this;
+    const sides = [[comparison.expected.table, comparison.expectedRow[node]!], [comparison.actual.table, comparison.actualRow[node]!]] as const;
+    const names = comparison.actual.table.names.filter((name) => !(BODIES as readonly string[]).includes(name) && name !== 'prompt' && name !== 'source');
+    const list = el('dl', {});
+    for (const name of names) {
+      const texts = sides.map(([table, row]) => (row < 0 ? '–' : cellText(table, name, row)));
+      if (texts[0] === texts[1] && !['label', 'call_key', 'stop_reason', 'duration_ms'].includes(name)) continue;
+      list.append(el('dt', {}, spoken(name)), el('dd', {}, texts[0] === texts[1] ? texts[0]! : `${texts[0]!} → ${texts[1]!}`));
+    }
+    this.#detail.replaceChildren(list);
+    if (sides.every(([table]) => table.names.includes('output'))) this.#detail.append(this.#bodies(sides));
+  }
+
+  /** What was said, of both sides; only where both were loaded with bodies, and only when asked for. */
+  #bodies(sides: readonly (readonly [Side['table'], number])[]): HTMLElement {
+    const place = el('div', {});
+    place.append(button('show texts side by side', () => {
+      const parts = sides.map(([table, row]) => {
+        const texts = row < 0 ? [] : BODIES.map((name) => table.text(name, row)).filter((text) => text !== null);
+        return el('div', {}, ...(texts.length === 0 ? [el('p', {}, 'nothing')] : texts.map((text) => el('pre', {}, text.split('\n').map(show).join('\n')))));
+      });
+      place.replaceChildren(el('div', { class: 'clab-sides' }, ...parts));
+    }));
+    return place;
+  }
+
+  #pointer(): void {
+    const { canvas } = this.rows;
+    canvas.addEventListener('pointermove', (event) => {
+      const { row } = this.rows.locate(event);
+      const node = row < 0 ? -1 : this.#visible[row]!;
+      if (node !== this.#hover) {
+        this.#hover = node;
+        this.rows.invalidate();
+      }
+    });
+    canvas.addEventListener('click', (event) => {
+      const { x, row } = this.rows.locate(event);
+      const node = this.#visible[row];
+      if (row < 0 || node === undefined) return;
+      this.rows.element.focus({ preventScroll: true });
+      this.rows.activate(row);
+      const at = 14 + this.comparison.depth[node]! * Math.min(14, (this.#columns(this.rows.element.clientWidth).name * 0.35) / Math.max(1, this.comparison.depth[node]!));
+      if (this.comparison.children[node]! > 0 && Math.abs(x - at) < 9) this.#fold(node, this.#folded[node] === 0);
+      else this.#pick(node);
+    });
+    canvas.addEventListener('dblclick', (event) => {
+      const node = this.#visible[this.rows.locate(event).row];
+      if (node !== undefined && this.comparison.children[node]! > 0) this.#fold(node, this.#folded[node] === 0);
+    });
+  }
+}
+

@@ -1,0 +1,83 @@
+/** How numbers read to people. The twin of `words.py` in the Python package: the same rules, the same spellings. */
+export const UNKNOWN = '–';
+const MINUS = '−';
+const SPACE = ' ';
+
+/** `0.4 ms`, `840 ms`, `12.4 s`, `3 min 05 s`, `2 h 07 min`; unknown is a dash. */
+export function durationText(ms: number | null): string {
+  if (ms === null || Number.isNaN(ms)) return UNKNOWN;
+  if (ms < 0) return MINUS + durationText(-ms);
+  if (ms < 0.05) return ms === 0 ? '0 ms' : '< 0.1 ms';
+  if (ms < 9.95) return `${ms.toFixed(1)}${SPACE}ms`;
+  if (ms < 999.5) return `${ms.toFixed(0)}${SPACE}ms`;
+  const seconds = ms / 1000;
+  if (seconds < 59.95) return `${seconds.toFixed(1)}${SPACE}s`;
+  if (seconds < 3_599.5) return two(seconds, 60, 'min', 1, 's');
+  if (seconds < 86_370) return two(seconds, 3_600, 'h', 60, 'min');
+  if (seconds < 1e12) return two(seconds, 86_400, 'd', 3_600, 'h');
+  return `${(seconds / 86_400).toExponential(1)} d`;
+}
+
+function two(seconds: number, largeSeconds: number, large: string, smallSeconds: number, small: string): string {
+  const all = Math.round(seconds / smallSeconds);
+  const many = largeSeconds / smallSeconds;
+  return `${count(Math.floor(all / many))} ${large} ${String(all % many).padStart(2, '0')} ${small}`;
+}
+
+/** A difference of durations with its sign: `+120 ms`, `−1.2 s`; below 0.05 ms it is `±0 ms`. */
+export function deltaText(ms: number): string {
+  if (Number.isNaN(ms)) return UNKNOWN;
+  if (Math.abs(ms) < 0.05) return '±0 ms';
+  return ms < 0 ? durationText(ms) : `+${durationText(ms)}`;
+}
+
+/** A difference in percent of what was expected; from ten times on a factor. */
+export function deltaPercent(expectedMs: number, actualMs: number): string {
+  if (!(expectedMs > 0) || Number.isNaN(actualMs)) return UNKNOWN;
+  const share = (100 * (actualMs - expectedMs)) / expectedMs;
+  if (share > 999) return share < 1e8 ? `×${count(Math.round(actualMs / expectedMs))}` : 'more';
+  if (Math.abs(share) < 0.5) return '±0 %';
+  return `${share < 0 ? MINUS : '+'}${count(Math.round(Math.abs(share)))} %`;
+}
+
+/** A share: `38 %`, `< 1 %`, `> 99 %`; of nothing it is a dash. */
+export function percentText(part: number, whole: number): string {
+  if (!(whole > 0)) return UNKNOWN;
+  const percent = (100 * part) / whole;
+  if (percent > 0 && percent < 1) return '< 1 %';
+  if (percent > 99 && percent < 100) return '> 99 %';
+  return `${percent.toFixed(0)} %`;
+}
+
+/** `5,000`, whatever the browser's language. */
+export function count(value: number): string {
+  return value.toLocaleString('en-US', { maximumFractionDigits: 0 });
+}
+
+/** `1 call`, `5,000 calls`. */
+export function plural(number: number, noun: string, many = `${noun}s`): string {
+  return `${count(number)} ${number === 1 ? noun : many}`;
+}
+
+/** A number in a table cell: whole ones with separators, others with three digits. */
+export function numberText(value: number): string {
+  if (Number.isNaN(value)) return UNKNOWN;
+  return value.toLocaleString('en-US', { maximumFractionDigits: Math.abs(value) < 100 ? 3 : 1 });
+}
+
+/** A moment: `2026-11-02 09:00:14.488`, UTC. */
+export function momentText(ms: number): string {
+  const date = new Date(ms);
+  return Number.isNaN(date.getTime()) ? UNKNOWN : date.toISOString().replace('T', ' ').replace('Z', '');
+}
+
+/** A time on an axis that ends at `last`, all in the unit that fits it: `250 ms`, `2.5 s`, `1:30 min`, `2:05 h`. */
+export function axisText(ms: number, step: number, last: number): string {
+  const decimals = (of: number): number => Math.min(6, Math.max(0, -Math.floor(Math.log10(of) + 1e-9)));
+  if (last < 2_000) return `${ms.toFixed(decimals(step))} ms`;
+  if (last < 120_000) return `${(ms / 1_000).toFixed(decimals(step / 1_000))} s`;
+  const [large, small, unit] = last < 7_200_000 ? [60_000, 1_000, 'min'] : [3_600_000, 60_000, 'h'];
+  const rest = (ms % large) / small;
+  const digits = step < small ? rest.toFixed(decimals(step / small)).padStart(3 + decimals(step / small), '0') : String(Math.round(rest)).padStart(2, '0');
+  return `${Math.floor(ms / large)}:${digits} ${unit}`;
+}

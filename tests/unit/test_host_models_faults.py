@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import socket
 import threading
@@ -269,9 +270,64 @@ class TestKeys:
         assert server.requests == []
 
 
+@pytest.mark.parametrize("wire", MODELS)
+def test_an_error_within_a_stream_may_quote_the_key_and_nothing_shows_it(wire: str) -> None:
+    def pieces(request: MockRequest) -> Iterator[bytes]:
+        yield from events_of(request)[:3]
+        told = {"type": "error", "error": {"type": "overloaded_error", "message": f"no place for {KEY}"}}
+        yield f"event: error\ndata: {json.dumps(told)}\n\n".encode()
+
+    with MockModel(lambda request: Reply(pieces(request))) as server, pytest.raises(ModelFailure) as caught:
+        asyncio.run(read(MODELS[wire](server.base_url, PATIENT)))
+    assert (caught.value.code, str(caught.value)) == ("SERVER", "the endpoint failed (overloaded_error)")
+    assert KEY not in shown(caught.value)
+
+
+class TestProxies:
+    @pytest.fixture(autouse=True)
+    def _none(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
+            monkeypatch.delenv(name, raising=False)
+            monkeypatch.delenv(name.lower(), raising=False)
+
+    def test_an_endpoint_on_this_machine_is_asked_without(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:9")
+        with MockModel([WHOLE]) as server:
+            assert asyncio.run(read(MODELS["chat"](server.base_url, PATIENT)))
+
+    def test_others_are_asked_through_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        with MockModel([WHOLE]) as server:
+            monkeypatch.setenv("HTTP_PROXY", server.base_url.replace("http://", "http://user:word@").removesuffix("/v1"))
+            assert asyncio.run(read(MODELS["chat"]("http://models.example/v1", PATIENT)))
+            assert server.requests[0].path == "http://models.example/v1/chat/completions"
+
+    @pytest.mark.parametrize("proxy", ["socks5://user:word@127.0.0.1:9", "nonsense://user:word@127.0.0.1:9"])
+    def test_one_that_cannot_be_used_is_told(self, proxy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("ALL_PROXY", proxy)
+        with pytest.raises(ConfigError, match="the proxy or the certificates of the environment cannot be used") as caught:
+            asyncio.run(read(MODELS["chat"]("http://models.example/v1", QUICK)))
+        assert "word" not in str(caught.value)
+        assert caught.value.__context__ is None
+
+
+@pytest.mark.parametrize("body", [{"n": float("nan")}, {"o": object()}, {5: {6: {7, 8}}}], ids=repr)
+def test_a_request_that_is_no_json(body: dict[Any, Any]) -> None:
+    model = OpenAIChat("m", base_url="http://127.0.0.1:9", api_key_env=None, extra_body=body)
+    with pytest.raises(ModelFailure, match="the request holds what JSON cannot") as caught:
+        asyncio.run(read(model))
+    assert caught.value.code == "INVALID_REQUEST"
+
+
 @pytest.mark.parametrize(
     "url",
-    ["", "models.example/v1", "ftp://models.example", "https://user:pass@models.example/v1", "https://models.example/v1?key=1"],
+    [
+        "",
+        "models.example/v1",
+        "ftp://models.example",
+        "https://user:pass@models.example/v1",
+        "https://models.example/v1?key=1",
+        "http://127.0.0.1:99999/v1",
+    ],
 )
 def test_an_address_that_cannot_be(url: str) -> None:
     with pytest.raises(ConfigError, match="base_url") as caught:

@@ -29,21 +29,32 @@ SHOWN_CALLS: Final = 500
 
 
 def verify(command: Command) -> Facts:
-    """The summary of a file that has passed every check; raises ``FormatError`` for one that has not."""
+    """The summary of a file that has passed every check; raises ``FormatError`` for one that has not.
+
+    Of a session log what its format has rules for; one without a whole end is told as such.
+    """
     from cassette_lab.cassette.scan import project
     from cassette_lab.cassette.summary import summary
 
     (file,) = command.files
+    if _is_session(file):
+        from cassette_lab.session.opening import session_facts
+        from cassette_lab.session.summary import verified
+
+        document = verified(session_facts(file))
+        return Facts(_read_session(file, document), document, _problem_facts(document))
     document = {"file": file, **summary(project(file))}
     return Facts(_verified(file, document), document, [])
 
 
 def inspect(command: Command) -> Facts:
-    """What a file holds, without bodies: provider, policy, counts; with ``--show-calls`` every call."""
+    """What a file holds, without bodies: provider, policy, counts; with ``--show-calls`` every call. Also of a session log."""
     from cassette_lab.cassette.scan import project
     from cassette_lab.cassette.summary import call_documents, summary
 
     (file,) = command.files
+    if _is_session(file):
+        return _inspect_session(file)
     projection = project(file)
     document = {"file": file, **summary(projection)}
     lines: list[str] = []
@@ -62,10 +73,17 @@ def diff(command: Command) -> CassetteDiff:
 
 
 def load(command: Command) -> Lab:
-    """The verified tables of files, folders and globs; a bar where that takes long, in a terminal, too."""
+    """The verified tables of files, folders and globs; a bar where that takes long, in a terminal, too.
+
+    One bad file hides nothing here: what could not be read is shown with the rest, unless ``--on-error raise`` is given.
+    Where nothing could be read, that is the error.
+    """
     from cassette_lab.tables import load as load_tables
 
-    return load_tables(*command.files, progress=True, **command.given)
+    lab = load_tables(*command.files, **{"progress": True, "on_error": "collect", **command.given})
+    if "on_error" in command.given or any(len(lab.tables[name]) for name in ("cassettes", "sessions", "flight_health")):
+        return lab
+    return load_tables(*command.files, **command.given)  # which raises
 
 
 def rescue(command: Command) -> QuietLine:
@@ -75,6 +93,12 @@ def rescue(command: Command) -> QuietLine:
     if "out" not in command.given:
         raise UsageError("%cassette rescue needs -o NEW, the file to write")
     (file,) = command.files
+    if _is_session(file):
+        from cassette_lab.session.rescue import rescue_session
+
+        saved = rescue_session(file, command.given["out"])
+        mark, colour = ("✓", GREEN) if saved.reason is None else ("◐", RED)
+        return QuietLine(mark, [saved.to_sentence()], colour=colour)
     report = rescue_file(file, command.given["out"])
     return QuietLine("✓" if not report.lost else "◐", [report.to_sentence()], colour=GREEN if not report.lost else RED)
 
@@ -112,6 +136,47 @@ def show_harness(tape: HarnessTape) -> Bundle:
     from cassette_lab.notebook.harness_cell import shown_harness
 
     return shown_harness(tape)
+
+
+def _is_session(file: str) -> bool:
+    from cassette_lab.session.places import is_session
+
+    return is_session(file)
+
+
+def _inspect_session(file: str) -> Facts:
+    from cassette_lab.session.opening import session_facts
+    from cassette_lab.session.summary import summary, verified
+
+    told = session_facts(file)
+    document, checked = summary(told), verified(told)
+    tokens = {"inputTokens": "in", "cacheReadTokens": "from caches", "outputTokens": "out"}
+    counts = [f"{document['tokens'][name]:,} {word}" for name, word in tokens.items() if name in document["tokens"]]
+    lasted = duration_text(document["durationMs"])
+    busy = "" if document["turnMs"] is None else f", {duration_text(document['turnMs'])} of it in turns"
+    facts = [
+        ("session", document["id"]),
+        ("parent", document["parent"] or "none"),
+        ("started", f"{document['startedAt'] or 'unknown'}, for {lasted}{busy}"),
+        ("end", " ".join(filter(None, (document["end"], document["endCode"]))) or "unknown"),
+        ("model calls", f"{document['modelCalls']:,}"),
+        ("tokens", ", ".join(counts) or "unknown"),
+        ("tool calls", f"{document['toolCalls']:,}, {plural(document['toolErrors'], 'error')}"),
+    ]
+    return Facts(_read_session(file, checked), document, [*facts, *_problem_facts(checked)])
+
+
+def _read_session(file: str, document: JsonObject) -> QuietLine:
+    words = [f"session log of format {document['format']}", plural(document["events"], "event")]
+    words.append("it follows its format; there is no hash chain" if document["whole"] else "it is not whole")
+    mark, colour = ("✓", GREEN) if document["whole"] else ("◐", RED)
+    return QuietLine(mark, words, short_path(file), colour=colour)
+
+
+def _problem_facts(document: JsonObject) -> list[tuple[str, str]]:
+    told = [("problem", str(each["message"])) for each in document["problems"]]
+    broken = document["surfaceProblem"]
+    return told if broken is None else [*told, ("problem", f"its messages do not fold: {broken}")]
 
 
 def _verified(file: str, document: JsonObject) -> QuietLine:

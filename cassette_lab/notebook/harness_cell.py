@@ -35,9 +35,7 @@ class HarnessTaping:
         self._tape = tape
         self.bind = tape.bind
         self.close = tape.close
-
-    def interrupt(self) -> None:
-        """Nothing: a runtime ends within seconds by itself."""
+        self.interrupt = tape.interrupt
 
     def live_line(self, *, ending: bool = False) -> QuietLine:
         """How far it is."""
@@ -90,7 +88,9 @@ def live_harness_line(tape: HarnessTape, *, ending: bool = False) -> QuietLine:
     calls = plural(status.calls, "model call")
     if status.mode == "replay":
         calls = f"{status.calls:,} of {plural(status.total_calls, 'model call')}"
-    words = [doing, plural(status.sessions, "session"), calls, *(["the runtime ends"] if ending else [])]
+    words = [doing, plural(status.sessions, "session"), calls]
+    if ending:
+        words.append(f"waiting for {plural(status.running, 'prompt')}" if status.running else "the runtime ends")
     return QuietLine(mark, [*words, f"{int(status.elapsed_s)} s"], short_path(status.folder), colour=colour, muted=True)
 
 

@@ -74,9 +74,12 @@ def test_a_recording_is_a_folder_that_load_reads(harness: Kernel) -> None:
 
 def test_it_runs_again_without_key_and_network(harness: Kernel, model: MockModel) -> None:
     asked = len(model.requests)
-    ran = harness.run(f"%%cassette replay runs/first --harness --strict --cwd two{RUN}", timeout=60)
+    task = (
+        f"async def work():\n    global run\n    run = await cl.harness().run({PROMPT!r})\ntask = asyncio.create_task(work())"
+    )
+    ran = harness.run(f"%%cassette replay runs/first --harness --strict --cwd two\n{task}", timeout=60)
     assert ran.ok, ran.traceback
-    assert ran.result == DONE
+    assert harness.run("run.text, run.end_kind, len(run.children)").result == DONE, "a cell waits for its prompts"
     assert re.fullmatch(r"▶ replayed 5 of 5 model calls · as recorded · [\d.]+ s · runs/first", ran.lines[-1])
     assert (harness.folder / "two" / "notes.txt").read_text() == "the plan"
     assert len(model.requests) == asked

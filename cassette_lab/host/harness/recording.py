@@ -7,6 +7,7 @@ tools run.
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import time
 from abc import ABC, abstractmethod
@@ -29,6 +30,7 @@ from cassette_lab.host.harness.trace import TraceWriter, read_trace
 from cassette_lab.jsonio import JsonObject
 
 FLIGHTS: Final = "run.flight.json"
+SETTLE_TIMEOUT_S: Final = 60.0
 _HOME: Final = ".home"
 _DEAD_URL: Final = "http://127.0.0.1:9/v1"
 
@@ -39,7 +41,7 @@ WriteMode: TypeAlias = Literal["create", "truncate"]
 
 @dataclass(frozen=True, slots=True)
 class HarnessStatus:
-    """How far a recording or replay is: prompts that were given, sessions that were met, and their model calls.
+    """How far a recording or replay is: prompts that were given, and are ``running``, sessions that were met, model calls.
 
     ``total_calls`` are those of the recording, in a replay.
     """
@@ -47,6 +49,7 @@ class HarnessStatus:
     mode: Literal["record", "replay"]
     folder: Path
     prompts: int
+    running: int
     sessions: int
     calls: int
     total_calls: int
@@ -64,6 +67,10 @@ class HarnessTape(ABC):
         self._given = options
         self._harness: Harness | None = None
         self._prompts = 0
+        self._running = 0
+        self._idle = asyncio.Event()
+        self._interrupted = asyncio.Event()
+        self._closing = asyncio.Lock()
         self._opened_at = self._closed_at = 0.0
 
     def __repr__(self) -> str:
@@ -101,21 +108,51 @@ class HarnessTape(ABC):
     async def run(self, prompt: str | Sequence[JsonObject], *, session_id: str | None = None) -> HarnessRun:
         """As ``Harness.run``; in a replay, sessions that are given no id get the same ones as in the recording."""
         self._prompts += 1
-        return await self.harness.run(prompt, session_id=session_id)
+        self._running += 1
+        try:
+            return await self.harness.run(prompt, session_id=session_id)
+        finally:
+            self._running -= 1
+            if not self._running:
+                self._idle.set()
 
     def status(self) -> HarnessStatus:
         """What has happened so far."""
         sessions, calls, total = self._counts()
         elapsed_s = (self._closed_at or time.monotonic()) - self._opened_at if self._opened_at else 0.0
-        return HarnessStatus(self.mode, self.folder, self._prompts, sessions, calls, total, elapsed_s)
+        return HarnessStatus(self.mode, self.folder, self._prompts, self._running, sessions, calls, total, elapsed_s)
+
+    def interrupt(self) -> None:
+        """Let ``close`` wait no longer for prompts that are out: they end with the runtime."""
+        self._interrupted.set()
 
     async def close(self, error: BaseException | None = None) -> None:
-        """End the runtime and all that it started, and what began with ``open``; ``error`` is what the work failed with."""
-        if self.closed or self._harness is None:
-            return
-        current.leave(self)
+        """End the runtime and all that it started, and what began with ``open``; ``error`` is what the work failed with.
+
+        Without an error it waits for prompts that are out, at most ``SETTLE_TIMEOUT_S``.
+        """
+        async with self._closing:
+            if self.closed or self._harness is None:
+                return
+            current.leave(self)
+            try:
+                if error is None and self._running:
+                    await self._settled()
+            finally:
+                await self._close(self._harness, error)
+
+    async def _settled(self) -> None:
+        self._idle.clear()
+        waits = {asyncio.create_task(event.wait()) for event in (self._idle, self._interrupted)}
         try:
-            await self._harness.close()
+            await asyncio.wait(waits, timeout=SETTLE_TIMEOUT_S, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+
+    async def _close(self, harness: Harness, error: BaseException | None) -> None:
+        try:
+            await harness.close()
         finally:
             self._closed_at = time.monotonic()
             await self._end(error)

@@ -1,0 +1,92 @@
+"""What a cell shows of a run of the harness; without a runtime."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from cassette_lab.host.harness import recording
+from cassette_lab.host.harness.recording import HarnessRecording
+from cassette_lab.host.harness.runtime import Harness, HarnessRun
+from cassette_lab.host.harness.script import Departure
+from cassette_lab.notebook.harness_cell import HarnessTaping, departures_shown, live_harness_line, shown_harness
+
+
+def departure(number: int) -> Departure:
+    return Departure("changed-request", "s", number, f"call {number} of session <b>\u202es</b>: it is another")
+
+
+def test_departures_are_escaped_one_line_each() -> None:
+    bundle = departures_shown([departure(1)])
+    assert bundle["text/plain"] == r"  another request: call 1 of session <b>\u{202e}s</b>: it is another"
+    assert "<b>" not in bundle["text/html"]
+    assert r"&lt;b&gt;\u{202e}s" in bundle["text/html"]
+
+
+def test_of_very_many_departures_the_first_are_shown() -> None:
+    lines = departures_shown([departure(number) for number in range(1, 24)])["text/plain"].splitlines()
+    assert len(lines) == 21
+    assert lines[-1] == "  … and 3 more; cl.harness().departures has them all"
+
+
+class Runtime(Harness):
+    """A runtime whose prompts end when they are told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told = asyncio.Event()
+
+    async def run(self, prompt: object, *, session_id: str | None = None) -> HarnessRun:
+        del prompt
+        await self.told.wait()
+        return HarnessRun(session_id or "s", "Done.", "completed")
+
+
+class Recording(HarnessRecording):
+    """A recording of such a runtime."""
+
+    def _begin(self) -> Harness:
+        self.runtime = Runtime()
+        return self.runtime
+
+
+def test_the_end_waits_for_prompts_that_are_out(tmp_path: Path) -> None:
+    async def play() -> None:
+        tape = Recording(tmp_path / "run").open()
+        taping = HarnessTaping(tape)
+        task = asyncio.create_task(tape.run("work"))
+        await asyncio.sleep(0)
+        assert str(live_harness_line(tape)).startswith("● recording · 0 sessions · 0 model calls · 0 s · ")
+        ending = asyncio.create_task(taping.close(None))
+        await asyncio.sleep(0.02)
+        assert not ending.done()
+        assert "waiting for 1 prompt" in str(taping.live_line(ending=True))
+        tape.runtime.told.set()
+        await ending
+        assert task.done()
+        assert tape.closed
+        assert shown_harness(tape)["text/plain"].startswith("● recorded nothing: no prompt was run · ")
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize("how", ["interrupt", "error", "time"])
+def test_an_interrupt_an_error_or_time_ends_the_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    monkeypatch.setattr(recording, "SETTLE_TIMEOUT_S", 0.05 if how == "time" else 60.0)
+
+    async def play() -> None:
+        tape = Recording(tmp_path / "run").open()
+        task = asyncio.create_task(tape.run("work"))
+        await asyncio.sleep(0)
+        ending = asyncio.create_task(tape.close(ValueError("nope") if how == "error" else None))
+        await asyncio.sleep(0.01)
+        if how == "interrupt":
+            tape.interrupt()
+        async with asyncio.timeout(5):
+            await ending
+        assert tape.closed
+        task.cancel()
+
+    asyncio.run(play())

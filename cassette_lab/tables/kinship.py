@@ -23,6 +23,7 @@ class Kinship:
     def __init__(self, sources: Sequence[str], ids: Sequence[str]) -> None:
         self._sources = sources
         self._rows: dict[str, list[int]] = defaultdict(list)
+        self._by_place: dict[str, dict[Place, list[int]]] = {}
         for row, session_id in enumerate(ids):
             self._rows[session_id].append(row)
 
@@ -35,11 +36,14 @@ class Kinship:
         rows = self._rows.get(session_id, [])
         if len(rows) < 2:
             return rows[0] if rows else None
-        for place in _places(self._sources[beside]):
-            there = [row for row in rows if place in _places(self._sources[row])]
-            if there:
-                return there[0] if len(there) == 1 else None
-        return None
+        by_place = self._by_place.get(session_id)
+        if by_place is None:
+            by_place = self._by_place[session_id] = defaultdict(list)
+            for row in rows:
+                for place in _places(self._sources[row]):
+                    by_place[place].append(row)
+        there = next(by_place[place] for place in _places(self._sources[beside]) if place in by_place)  # the lab has all
+        return there[0] if len(there) == 1 else None
 
     def parents(self, parent_ids: Sequence[str | None]) -> tuple[dict[int, int], set[int]]:
         """The parent's row for each row that has one here, and the rows of which nothing tells which it is."""

@@ -12,12 +12,11 @@ from typing import Any, Final, TypeAlias
 from msgspec.structs import replace
 
 from cassette_lab.jsonio import as_integer
-from cassette_lab.session.chunks import FoldedRun
 from cassette_lab.session.facts import ModelCall, Retry, SettledAs, Time
-from cassette_lab.session.members import inner, items, known, number, text, text_blocks, time_of, whole
+from cassette_lab.session.members import inner, items, number, text, text_blocks, time_of, whole
 from cassette_lab.session.model import CHUNK_TYPE, ChunkRun, Event
-from cassette_lab.session.skim import ChunkRow
 from cassette_lab.session.streams import Stream
+from cassette_lab.session.stretches import Stretch
 from cassette_lab.session.usage import Usage, read_usage, total
 
 _Key: TypeAlias = tuple[float | None, float | None]
@@ -73,19 +72,15 @@ class CallsTracker:
             "llm/retry-started": self._retry_started,
         }
 
-    def add_run(self, run: ChunkRun | FoldedRun) -> None:
+    def add_run(self, run: ChunkRun) -> None:
         """A packed run of deltas (formats 0 and 1)."""
-        key = (run.turn, run.step)
-        stream = self._stream if self._is_streaming and key == self._key else None
-        (stream or self._open(key, run.time0)).add_run(run)
+        self._open((run.turn, run.step), run.time0).add_run(run)
 
-    def add_chunk(self, row: ChunkRow) -> None:
-        """A row of one chunk that is no delta (formats 0 and 1)."""
-        data, time = row.data, row.time
-        chunk: Any = data.chunk
-        key = (data.turn, data.step)
-        stream = self._stream if self._is_streaming and key == self._key else None
-        self._add_chunk(stream or self._open(key, time), chunk.chunk, known(time))
+    def add_stretch(self, stretch: Stretch) -> None:
+        """Consecutive chunks of a log that is skimmed (formats 0 and 1)."""
+        self._open((stretch.turn, stretch.step), stretch.times[0]).add_stretch(stretch)
+        if stretch.finish is not None:  # its message may follow
+            self._is_streaming = False
 
     def cut(self) -> None:
         """Everything so far is inherited, and nothing of it goes on; only the model stays the one that was set."""
@@ -112,10 +107,7 @@ class CallsTracker:
 
     def _chunk(self, event: Event) -> None:
         chunk = event.data.get("chunk")
-        self._add_chunk(self._open(_key(event), event.time), chunk, time_of(event))
-
-    def _add_chunk(self, stream: Stream, chunk: Any, time: Time | None) -> None:
-        stream.add_chunk(chunk, time)
+        self._open(_key(event), event.time).add_chunk(chunk, time_of(event))
         if type(chunk) is dict and chunk.get("type") == "finish":  # its message may follow
             self._is_streaming = False
 

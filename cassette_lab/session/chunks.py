@@ -11,8 +11,6 @@ from collections.abc import Iterator
 from operator import sub
 from typing import Any, Final, NamedTuple, TypeAlias, TypeGuard
 
-import msgspec
-
 from cassette_lab.jsonio import MAX_SAFE_INTEGER, JsonObject, as_integer
 from cassette_lab.session.model import ChunkRun, DeltaKind
 
@@ -23,6 +21,8 @@ KIND_OF_ROW: Final[dict[str, DeltaKind]] = {
 }
 """The packed rows' types and the deltas in them."""
 ROW_OF_KIND: Final[dict[str, str]] = {kind: row for row, kind in KIND_OF_ROW.items()}
+MOST_MEMBERS: Final = 1 << 16
+"""So many deltas at most are folded into a run."""
 
 
 class RowError(ValueError):
@@ -112,66 +112,15 @@ def pack_stream_item(run: ChunkRun) -> JsonObject:
     return {"type": ROW_OF_KIND[run.kind], "time0": run.time0, "index": run.index, **_tail_members(run)}
 
 
-class FoldedRun(msgspec.Struct, gc=False):
-    """Consecutive deltas of one block in a skimmed log: no more than the derivation needs of a run.
-
-    What it shares with ``ChunkRun`` means the same there; ``times`` are those of the members, in epoch ms.
-    """
-
-    kind: DeltaKind
-    turn: int
-    step: int
-    seq0: int
-    times: list[int]
-    texts: list[str]
-    extent: tuple[int, int] = (0, 0)
-    """The earliest and the latest time."""
-
-    def __post_init__(self) -> None:
-        """Sorting what is mostly in order is quicker than looking for the least and the greatest."""
-        ordered = sorted(self.times)
-        self.extent = ordered[0], ordered[-1]
-
-    @property
-    def members(self) -> int:
-        """How many deltas this is."""
-        return len(self.times)
-
-    @property
-    def next_seq(self) -> int:
-        """The seq behind the last member."""
-        return self.seq0 + len(self.times)
-
-    @property
-    def time0(self) -> int:
-        """The first member's time."""
-        return self.times[0]
-
-    @property
-    def last_time(self) -> int:
-        """The last member's time."""
-        return self.times[-1]
-
-    def first_members(self, count: int) -> FoldedRun:
-        """Only the first ``count`` members."""
-        return FoldedRun(self.kind, self.turn, self.step, self.seq0, self.times[:count], self.texts[:count])
-
-    def from_member(self, count: int) -> FoldedRun:
-        """This run without its first ``count`` members."""
-        return FoldedRun(self.kind, self.turn, self.step, self.seq0 + count, self.times[count:], self.texts[count:])
-
-
 class RunFolder:
     """Deltas that follow each other and are alike in kind, turn, step, index, id and name, being folded into a run.
 
     ``open`` begins a run: its members then go into ``texts`` and ``times``, together, as long as it ``is_full`` not.
-    ``skim`` gives ``FoldedRun``.
     """
 
-    __slots__ = ("_seq0", "_skim", "key", "texts", "times")
+    __slots__ = ("_seq0", "key", "texts", "times")
 
-    def __init__(self, *, skim: bool = False) -> None:
-        self._skim = skim
+    def __init__(self) -> None:
         self.key: tuple[Any, ...] | None = None
         """What the members of the open run have in common; None without one."""
         self._seq0 = 0
@@ -181,24 +130,18 @@ class RunFolder:
     @property
     def is_full(self) -> bool:
         """No more members should come, so that no run grows without end."""
-        return len(self.texts) >= _MOST_MEMBERS
+        return len(self.texts) >= MOST_MEMBERS
 
     def open(self, key: tuple[Any, ...], seq0: int) -> None:
         """Begin a run, after ``close``."""
         self.key, self._seq0, self.texts, self.times = key, seq0, [], []
 
-    def close(self) -> ChunkRun | FoldedRun | None:
+    def close(self) -> ChunkRun | None:
         """The open run, which is then no longer open."""
         if self.key is None:
             return None
         key, self.key = self.key, None
-        if self._skim:
-            kind, turn, step, *_ = key
-            return FoldedRun(kind, turn, step, self._seq0, self.times, self.texts)
         return folded_run(key, self._seq0, self.times, self.texts)
-
-
-_MOST_MEMBERS: Final = 1 << 16
 
 
 def delta_key(data: Any) -> tuple[tuple[Any, ...], str] | None:

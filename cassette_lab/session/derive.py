@@ -13,14 +13,14 @@ from typing import Any, Final
 
 from cassette_lab.jsonio import MAX_SAFE_INTEGER
 from cassette_lab.session.calls import CallsTracker
-from cassette_lab.session.chunks import FoldedRun
 from cassette_lab.session.compactions import CompactionsTracker
 from cassette_lab.session.facts import SessionFacts, Time
 from cassette_lab.session.members import inner, text, text_blocks
 from cassette_lab.session.model import CHUNK_TYPE, ChunkRun, Event, Row, SessionHeader, SessionLog
 from cassette_lab.session.nodes import SurfaceTracker
 from cassette_lab.session.relations import RelationsTracker
-from cassette_lab.session.skim import ChunkRow, SkimmedRow
+from cassette_lab.session.skim import SkimmedRow
+from cassette_lab.session.stretches import Stretch
 from cassette_lab.session.tools import ToolsTracker
 from cassette_lab.session.turns import TurnsTracker
 
@@ -66,9 +66,9 @@ class Derivation:
     def add_all(self, rows: Iterable[Row | SkimmedRow]) -> None:
         """The next rows, in order."""
         for row in rows:
-            if type(row) is ChunkRow:
-                self._add_chunk(row)
-            elif isinstance(row, (FoldedRun, ChunkRun)):
+            if type(row) is Stretch:
+                self._add_stretch(row)
+            elif isinstance(row, ChunkRun):
                 self._add_run(row)
             else:
                 self._add_event(row)
@@ -133,15 +133,19 @@ class Derivation:
             return event.seq >= self._boundary
         return self._awaits_marker and event.type == "session/end-seed" and event.data.get("inherited") is True
 
-    def _add_chunk(self, row: ChunkRow) -> None:
-        if self._boundary is not None and row.seq >= self._boundary:
+    def _add_stretch(self, stretch: Stretch) -> None:
+        if self._boundary is not None and stretch.next_seq > self._boundary:
+            inherited = self._boundary - stretch.seq0
+            if inherited > 0:
+                before, stretch = stretch.split(inherited)
+                self._add_stretch(before)
             self._cut()
-        time = row.time
-        self._types[CHUNK_TYPE] += 1
-        self._see(time, time)
-        self._calls.add_chunk(row)
+        self._types[CHUNK_TYPE] += len(stretch.times)
+        for extent in stretch.extents():
+            self._see(*extent)
+        self._calls.add_stretch(stretch)
 
-    def _add_run(self, run: ChunkRun | FoldedRun) -> None:
+    def _add_run(self, run: ChunkRun) -> None:
         if self._boundary is not None and run.next_seq > self._boundary:
             inherited = self._boundary - run.seq0
             if inherited > 0:

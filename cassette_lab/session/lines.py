@@ -27,8 +27,8 @@ _MOST_TRIES: Final = 1 << 10
 _MOST_TRIED_BLOCKS: Final = 1 << 12
 _MOST_TRIED_BYTES: Final = 1 << 30
 _SEARCHED_BYTES: Final = 1 << 16
-_WINDOW_BYTES: Final = 1 << 18
-_READ_BYTES: Final = 1 << 18
+_WINDOW_BYTES: Final = 1 << 17
+_READ_BYTES: Final = 1 << 17
 """Of raw text at once: so much, with what is made of it, stays in a processor's cache."""
 
 

@@ -8,20 +8,19 @@ Source: session logs, Packed chunk rows.
 from __future__ import annotations
 
 from array import array
-from itertools import accumulate
 from typing import Annotated, ClassVar, Final, TypeAlias
 
 import msgspec
 
-from cassette_lab.session.chunks import KIND_OF_ROW, FoldedRun
+from cassette_lab.jsonio import MAX_SAFE_INTEGER
+from cassette_lab.session.chunks import KIND_OF_ROW
 from cassette_lab.session.model import ChunkRun, DeltaKind
 
 DELTA_START: Final = b'{"type":"assistant/chunk",'
 PACKED_STARTS: Final = tuple(b'{"type":"%s",' % kind.encode() for kind in KIND_OF_ROW)
 """How such lines are written. Only a hint: one that starts otherwise, or is another chunk, is read the exact way."""
 
-_MOST: Final = 2**53 - 1
-Integer: TypeAlias = Annotated[int, msgspec.Meta(ge=-_MOST, le=_MOST)]
+Integer: TypeAlias = Annotated[int, msgspec.Meta(ge=-MAX_SAFE_INTEGER, le=MAX_SAFE_INTEGER)]
 """A whole number, spelled as such, that every reader of JSON keeps."""
 
 
@@ -134,17 +133,6 @@ def packed_run(line: bytes) -> ChunkRun | None:
         return None
 
 
-def skimmed_run_of(row: PackedRow) -> FoldedRun | None:
-    """The same as ``run_of``, for a log that is skimmed."""
-    data = row.data
-    times, texts = list(accumulate(data.dt, initial=row.time0)), data.texts
-    if row.seq0 < 0 or len(times) != len(texts):
-        return None
-    run = FoldedRun(row.kind, data.turn, data.step, row.seq0, times, texts)
-    earliest, latest = run.extent
-    return run if earliest >= -_MOST and latest <= _MOST else None
-
-
 def run_of(row: PackedRow) -> ChunkRun | None:
     """The run that a packed row holds; None for a row that the exact way has to look at."""
     data = row.data
@@ -153,6 +141,6 @@ def run_of(row: PackedRow) -> ChunkRun | None:
         return None
     if dt:
         earliest, latest = min(dt), max(dt)
-        if abs(time0) + len(dt) * max(latest, -earliest) > _MOST:
+        if abs(time0) + len(dt) * max(latest, -earliest) > MAX_SAFE_INTEGER:
             return None  # perhaps too far from time 0
     return ChunkRun(row.kind, data.turn, data.step, data.index, row.seq0, time0, array("q", dt), texts, data.call_id, data.name)

@@ -21,6 +21,7 @@ from cassette_lab.session.header import read_header as header_of
 from cassette_lab.session.lines import LogFile, LogLines
 from cassette_lab.session.model import Physical, Problem, Row, SessionHeader, SessionLog
 from cassette_lab.session.rows import GapError, Rows, read_json
+from cassette_lab.session.skimming import SkimmedRows
 
 FILE_NAME: Final = re.compile(r"session(?:\.v([1-9][0-9]*))?\.jsonl(\.zstd)?")
 """What a log is called in its session's folder: format 0 has no number."""
@@ -31,7 +32,6 @@ JUST_BEGUN: Final = "JUST_BEGUN"
 ENDS: Final = ("TORN_TAIL", "BROKEN_TAIL")
 """The codes of problems that say that a log's end was left out."""
 _RESTORE: Final = "restore the file from a copy"
-_BATCH_ROWS: Final = 1_024
 
 
 def read_session(source: str | Path | bytes, *, path: str | None = None) -> SessionLog:
@@ -75,7 +75,7 @@ class SessionReader:
         except BaseException:
             self._file.close()
             raise
-        self.rows = Rows(self.header.version, skim=skim)
+        self.rows = SkimmedRows(self.header.version) if skim else Rows(self.header.version)
         self.kept_end = self._lines.end
 
     def __enter__(self) -> Self:
@@ -107,7 +107,7 @@ class SessionReader:
                     self._keep(kept, lines.end - len(broken) - 1)
                     raise
                 self._keep(batch, lines.end)
-                if len(rows.rows) >= _BATCH_ROWS:
+                if rows.rows:
                     yield rows.take()
         except RowError as error:
             self._end_at(error)

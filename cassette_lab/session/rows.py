@@ -16,7 +16,6 @@ import orjson
 
 from cassette_lab.jsonio import JsonObject, JsonSyntaxError, as_integer, parse
 from cassette_lab.session.chunks import (
-    FoldedRun,
     RowError,
     RunFolder,
     as_number,
@@ -28,11 +27,9 @@ from cassette_lab.session.chunks import (
 )
 from cassette_lab.session.kinds import is_known
 from cassette_lab.session.model import CHUNK_TYPE, ChunkRun, Event, Row
-from cassette_lab.session.quick import DELTAS, PACKED_ROWS, DeltaRow, NotQuick, PackedRow, run_of, skimmed_run_of
-from cassette_lab.session.skim import ChunkRow, EventRow, decoder
+from cassette_lab.session.quick import DeltaRow, NotQuick, decode_row, run_of
 
 _MOST_UNKNOWN_TYPES: Final = 100
-_CHUNK_ROWS: Final = frozenset({DeltaRow, ChunkRow})
 
 
 class GapError(RowError):
@@ -52,7 +49,7 @@ class Rows:
     ends an inherited prefix.
     """
 
-    def __init__(self, version: int, *, skim: bool = False) -> None:
+    def __init__(self, version: int) -> None:
         self.rows: list[Any] = []
         self.position = 0
         self.stored = 0
@@ -62,9 +59,9 @@ class Rows:
         self.unknown: Counter[str] = Counter()
         self.last_marker: int | None = None
         self.unread = 0
-        self._version, self._skim = version, skim
-        self._decode = decoder(version, skim=skim)
-        self._folder = RunFolder(skim=skim)
+        self._version = version
+        self._decode = self._decoder()
+        self._folder = RunFolder()
 
     def add_lines(self, batch: Sequence[bytes], is_blank: Callable[[bytes], bool] = lambda _: False) -> None:
         """More lines; those that ``is_blank`` are passed by.
@@ -87,19 +84,22 @@ class Rows:
             self.unread = length_hint(lines)
             raise
 
+    def _decoder(self) -> Callable[[bytes], Any] | None:
+        """What decodes the commonest rows, and raises ``NotQuick`` for all others; None where none are."""
+        return decode_row if self._version < 2 else None
+
     def _add_quick_rows(self, rows: Iterator[Any]) -> bool:
         """Rows as they are decoded, up to the first one that must be read the exact way: whether there was one."""
         try:
             for row in rows:
-                kind = type(row)
-                while kind in _CHUNK_ROWS and type(row.data.chunk) in DELTAS and row.seq == self.position:
+                while type(row) is DeltaRow and row.seq == self.position:
                     row = self._add_deltas(row, rows)  # noqa: PLW2901 - the one behind them
-                    kind = type(row)
-                if kind in PACKED_ROWS:
-                    if not self._add_packed_row(row):
-                        return True
-                elif row is not None and not self._add_event_row(row):
+                if row is None:
+                    break
+                run = None if type(row) is DeltaRow else run_of(row)
+                if run is None or run.seq0 != self.position:
                     return True
+                self._add_run(run)
         except NotQuick:
             return True
         return False
@@ -147,27 +147,6 @@ class Rows:
             self.position = position
             self.has_times = self.has_times or any(islice(times, before, None))
         return None
-
-    def _add_packed_row(self, row: PackedRow) -> bool:
-        """A packed row; False where it must be looked at the exact way."""
-        run = skimmed_run_of(row) if self._skim else run_of(row)
-        if run is None or run.seq0 != self.position:
-            return False
-        self._add_run(run)
-        return True
-
-    def _add_event_row(self, row: ChunkRow | EventRow | DeltaRow) -> bool:
-        """A row of any other kind; False where it must be looked at the exact way, as a delta that does not follow must."""
-        if row.seq != self.position:
-            return False
-        if self._folder.key is not None:
-            self.close()
-        self.rows.append(row)
-        self.position += 1
-        self.stored += 1
-        if row.time:
-            self.has_times = True
-        return True
 
     def add(self, value: Any) -> None:
         """One more row, as JSON. Raises ``RowError``."""
@@ -226,7 +205,7 @@ class Rows:
             self.missing_times += 1
         self._add_run(run)
 
-    def _add_run(self, run: ChunkRun | FoldedRun) -> None:
+    def _add_run(self, run: ChunkRun) -> None:
         self.close()
         self.rows.append(run)
         self.position = run.next_seq

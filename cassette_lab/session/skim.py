@@ -16,7 +16,6 @@ from typing import Any, ClassVar, Final, Literal, Required, TypeAlias, TypedDict
 
 import msgspec
 
-from cassette_lab.session.chunks import FoldedRun
 from cassette_lab.session.model import CHUNK_TYPE, ChunkRun, Event
 from cassette_lab.session.quick import (
     Integer,
@@ -24,8 +23,8 @@ from cassette_lab.session.quick import (
     ReasoningDelta,
     TextDelta,
     ToolCallDelta,
-    decode_row,
 )
+from cassette_lab.session.stretches import Stretch
 from cassette_lab.session.usage import Usage
 
 
@@ -34,33 +33,29 @@ class _Array(msgspec.Struct, array_like=True, gc=False):
 
 
 class _BlockStart(msgspec.Struct, tag="block-start", gc=False):
-    chunk: ClassVar[dict[str, Any]] = {"type": "block-start"}
+    pass
 
 
 class _BlockEnd(msgspec.Struct, tag="block-end", gc=False):
-    chunk: ClassVar[dict[str, Any]] = {"type": "block-end"}
+    pass
 
 
-class _UsageChunk(msgspec.Struct, tag="usage"):
+class UsageChunk(msgspec.Struct, tag="usage", gc=False):
+    """What a call cost so far."""
+
     usage: Usage
 
-    @property
-    def chunk(self) -> dict[str, Any]:
-        return {"type": "usage", "usage": self.usage}
 
+class Finish(msgspec.Struct, tag="finish", gc=False):
+    """The end of a call."""
 
-class _Finish(msgspec.Struct, tag="finish"):
     reason: dict[str, str]  # kept as it is, so nothing may be left out
-
-    @property
-    def chunk(self) -> dict[str, Any]:
-        return {"type": "finish", "reason": self.reason}
 
 
 class _ChunkData(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     turn: Integer
     step: Integer
-    chunk: TextDelta | ReasoningDelta | ToolCallDelta | _BlockStart | _BlockEnd | _UsageChunk | _Finish
+    chunk: TextDelta | ReasoningDelta | ToolCallDelta | _BlockStart | _BlockEnd | UsageChunk | Finish
 
 
 class ChunkRow(msgspec.Struct, tag=CHUNK_TYPE, forbid_unknown_fields=True, gc=False):
@@ -83,7 +78,7 @@ class EventRow(msgspec.Struct, rename="camel", gc=False):
     ignorable: bool | None = None
 
 
-SkimmedRow: TypeAlias = Event | EventRow | ChunkRun | FoldedRun | ChunkRow
+SkimmedRow: TypeAlias = Event | EventRow | ChunkRun | Stretch
 """What the derivation gets of a skimmed log."""
 
 
@@ -194,11 +189,9 @@ _decode_any_format: Final = _decoder(_ANY_FORMAT)
 _decode_without_streams: Final = _decoder(_WITHOUT_STREAMS, PackedRow, ChunkRow)
 
 
-def decoder(version: int, *, skim: bool) -> Callable[[bytes], Any] | None:
-    """What decodes the ordinary rows of a format, to ``skim`` them or as a whole. It raises ``NotQuick`` for all others.
+def skimming_decoder(version: int) -> Callable[[bytes], Any]:
+    """What decodes the ordinary rows of a format. It raises ``NotQuick`` for all others.
 
-    Later formats keep streams in messages, which are read the exact way, and nothing as a whole is read quickly.
+    Later formats keep streams in messages, which are read the exact way.
     """
-    if version < 2:
-        return _decode_without_streams if skim else decode_row
-    return _decode_any_format if skim else None
+    return _decode_without_streams if version < 2 else _decode_any_format

@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from cassette_lab.jsonio import JsonObject
-from cassette_lab.session.chunks import KIND_OF_ROW, FoldedRun
+from cassette_lab.session.chunks import KIND_OF_ROW
 from cassette_lab.session.facts import Time
 from cassette_lab.session.members import known, text
 from cassette_lab.session.model import ChunkRun, DeltaKind
+from cassette_lab.session.stretches import Stretch
 from cassette_lab.session.usage import Usage, read_usage
 
 _MEMBER: Final = {"text-delta": "text", "reasoning-delta": "text", "tool-call-delta": "argumentsDelta"}
@@ -54,10 +55,29 @@ class Stream:
         """The whole text of one kind of delta; None where bodies are not kept or there was none."""
         return None if self._bodies is None or kind not in self._bodies else "".join(self._bodies[kind])
 
-    def add_run(self, run: ChunkRun | FoldedRun) -> None:
+    def add_run(self, run: ChunkRun) -> None:
         """A packed run of deltas."""
         first = known(run.time0)
         self._add_deltas(run.kind, run.texts, first, None if first is None else run.last_time)
+
+    def add_stretch(self, stretch: Stretch) -> None:
+        """Consecutive chunks of a log that is skimmed."""
+        times, runs = stretch.known_times(), stretch.runs
+        if not self.chunks:
+            self.first_chunk_at = times[0]
+        self.chunks += len(times)
+        self.last_chunk_at = times[-1]
+        if runs:
+            if not self.deltas:
+                self.first_delta_at = times[runs[0].start]
+            self.last_delta_at = times[runs[-1].end - 1]
+            for _, kind, texts in runs:
+                self.deltas += len(texts)
+                self._add_texts(kind, texts)
+        if stretch.usages:
+            self.usage = stretch.usages[-1][1]
+        if stretch.finish is not None:
+            self.finish = stretch.finish
 
     def add_item(self, item: JsonObject) -> None:
         """An item of an event's ``stream``, which the reader has checked."""
@@ -97,6 +117,9 @@ class Stream:
         self.chunks += count
         self.deltas += count
         self.last_chunk_at = self.last_delta_at = last
+        self._add_texts(kind, texts)
+
+    def _add_texts(self, kind: str, texts: Sequence[str]) -> None:
         joined = "".join(texts)
         if joined:
             self.chars[kind] = self.chars.get(kind, 0) + self._code_points(kind, joined)

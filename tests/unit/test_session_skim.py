@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cassette_lab.errors import FormatError
-from cassette_lab.session import rows as rows_module
-from cassette_lab.session.derive import Derivation
+from cassette_lab.session import skimming
+from cassette_lab.session.derive import Derivation, derive
+from cassette_lab.session.facts import SessionFacts
 from cassette_lab.session.opening import session_facts
-from cassette_lab.session.reader import SessionReader
+from cassette_lab.session.reader import SessionReader, read_session
 from cassette_lab.session.rows import Rows
 from tests.benchmarks.session_logs import log_file
 from tests.unit.session_samples import START_MS, header, line
@@ -142,16 +142,9 @@ def _logs(draw: Any) -> bytes:
     return b"".join(lines)[: draw(st.sampled_from([None, None, None, -1, -9]))]
 
 
-@contextmanager
-def _exact() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rows_module, "decoder", lambda *_, **__: None)
-        yield
-
-
-def _told(data: bytes) -> str:
+def _told(data: bytes, read: Callable[[bytes], SessionFacts] = session_facts) -> str:
     try:
-        facts = session_facts(data)
+        facts = read(data)
     except FormatError as error:
         return repr((error.message, error.line, error.field, error.frame))
     try:
@@ -160,12 +153,17 @@ def _told(data: bytes) -> str:
         return f"{facts.row_count} rows, {len(facts.model_calls)} calls"
 
 
+def _told_exactly(data: bytes) -> str:
+    """What is told of a log no row of which is read another way than the exact one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Rows, "_decoder", lambda _: None)
+        return _told(data, lambda data: derive(read_session(data)))
+
+
 @given(_logs())
 @settings(max_examples=500, deadline=None)
 def test_a_skimmed_log_tells_what_the_exact_way_tells(data: bytes) -> None:
-    skimmed = _told(data)
-    with _exact():
-        assert skimmed == _told(data)
+    assert _told(data) == _told_exactly(data)
 
 
 def _log(*rows: dict[str, Any], **members: Any) -> bytes:
@@ -211,9 +209,7 @@ _DELTA, _FINISHED = (
     ],
 )
 def test_odd_rows_of_a_skimmed_log_tell_what_the_exact_way_tells(rows: list[dict[str, Any]]) -> None:
-    skimmed = _told(_log(*rows))
-    with _exact():
-        assert skimmed == _told(_log(*rows))
+    assert _told(_log(*rows)) == _told_exactly(_log(*rows))
 
 
 @pytest.mark.parametrize("row", _ROWS, ids=lambda row: row["type"])
@@ -229,9 +225,7 @@ def test_what_is_passed_over_may_be_anything_that_is_json(row: dict[str, Any], o
         changed = copy.deepcopy(value)
         _objects(changed)[target]["more"] = "@"
         data = line(header()) + line(changed).replace(b'"@"', odd)
-        skimmed = _told(data)
-        with _exact():
-            assert skimmed == _told(data)
+        assert _told(data) == _told_exactly(data)
 
 
 def _watched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -270,6 +264,59 @@ def test_a_fork_that_begins_within_single_deltas_counts_only_its_own() -> None:
         data = line(header(seedLength=inherited)) + b"".join(map(line, deltas))
         own = [call for call in session_facts(data).model_calls if not call.inherited]
         assert sum(call.deltas for call in own) == 6 - inherited
+
+
+_CALL_CHUNKS: list[dict[str, Any]] = [
+    _ROWS[6],
+    _ROWS[7],
+    _chunk("text-delta", index=0, text="\ud83d"),
+    _chunk("text-delta", index=1, text="\ude42"),
+    _ROWS[8],
+    _ROWS[12],
+    _ROWS[13],
+    _ROWS[9],
+    _ROWS[16],
+    _ROWS[10],
+    _ROWS[17],
+    _chunk("usage", usage={**_USAGE, "outputTokens": 6}),
+    _ROWS[14],
+]
+
+
+@pytest.mark.parametrize("inherited", range(17))
+def test_a_fork_may_begin_anywhere_within_the_chunks_of_a_call(inherited: int) -> None:
+    data = _log(_ROWS[0], *_CALL_CHUNKS, seedLength=inherited)
+    assert _told(data) == _told_exactly(data)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([*_CALL_CHUNKS, *_CALL_CHUNKS, _ROWS[18], _ROWS[15]]),
+            st.sampled_from([1, 1, 1, 2]),
+            st.sampled_from([START_MS, START_MS, START_MS + 9, 0, 3, -4, 2**53 - 1]),
+        ),
+        max_size=20,
+    ),
+    st.integers(0, 24),
+)
+@settings(max_examples=300, deadline=None)
+def test_chunks_in_any_order_and_with_any_times_tell_what_the_exact_way_tells(
+    rows: list[tuple[dict[str, Any], int, int]], inherited: int
+) -> None:
+    chunks = [
+        {**row, "data": {**row["data"], "step": step}, "time0" if row["type"].endswith("-chunks") else "time": time}
+        for row, step, time in rows
+    ]
+    data = _log(*chunks, seedLength=inherited)
+    assert _told(data) == _told_exactly(data)
+
+
+def test_a_call_of_more_chunks_than_a_stretch_holds_is_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = _log(*_CALL_CHUNKS[:-1] * 5, _CALL_CHUNKS[-1])
+    exactly = _told_exactly(data)
+    monkeypatch.setattr(skimming, "MOST_MEMBERS", 3)
+    assert _told(data) == exactly
 
 
 def test_the_texts_of_a_skimmed_log_are_not_kept(tmp_path: Path) -> None:

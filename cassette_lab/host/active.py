@@ -15,7 +15,6 @@ import threading
 import time
 import warnings
 from collections.abc import Callable
-from concurrent.futures import Future
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Literal, Self
@@ -32,6 +31,7 @@ from cassette_lab.errors import CassetteLabError, ClosedError, ConfigError, Reco
 from cassette_lab.event_bus import DISPOSED
 from cassette_lab.host.current import SLOT, bind, release
 from cassette_lab.host.driving import drive
+from cassette_lab.host.handing import hand_over
 from cassette_lab.host.registry import REGISTRY, SubagentRegistry
 from cassette_lab.host.status import CassetteStatus
 from cassette_lab.jsonio import canonical, parse
@@ -44,7 +44,6 @@ ABORT_GRACE_S: Final = 2.0
 STOPPED_AGAIN_S: Final = 0.05
 """How long a replayed call that was recorded as aborted waits for whoever stopped it then (a sibling that fails, a race)."""
 
-_HAND_OVER_S: Final = 10.0
 _BEGINNINGS: Final = 3
 _LAST_WAIT_S: Final = ABORT_GRACE_S + 1
 _PULSE_S: Final = 0.2
@@ -295,30 +294,7 @@ class ActiveCassette:
     async def _hand_over(self, request: SubagentRequest) -> SubagentResult:
         """A call of another thread, made on the event loop of the one that opened the cassette."""
         __tracebackhide__ = True
-        taken: Future[None] = Future()
-
-        async def call() -> SubagentResult:
-            if taken.set_running_or_notify_cancel():
-                taken.set_result(None)
-            return await self._call(request)
-
-        loop = self._loop
-        if loop is None or loop.is_closed():
-            raise ClosedError("the event loop that opened the cassette is gone; make the call from its thread", path=self.path)
-        answer = asyncio.run_coroutine_threadsafe(call(), loop)
-        try:
-            async with asyncio.timeout(_HAND_OVER_S):
-                await asyncio.wrap_future(taken)
-        except TimeoutError:
-            answer.cancel()
-            if not self.accepts_calls:
-                raise NotAdmittedError("the cassette was closed before the call could start", path=self.path) from None
-            raise ClosedError(
-                f"the thread that opened the cassette has not taken this call for {_HAND_OVER_S:g} s: its event loop is "
-                "blocked or does not run; await the other threads there (asyncio.to_thread) instead of joining them",
-                path=self.path,
-            ) from None
-        return await asyncio.wrap_future(answer)
+        return await hand_over(lambda: self._call(request), self._loop, accepts=lambda: self.accepts_calls, path=self.path)
 
     async def _end(self, error: BaseException | None) -> None:
         handle = self.handle

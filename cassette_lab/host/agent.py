@@ -26,10 +26,11 @@ from cassette_lab.host.answer import text_of
 from cassette_lab.host.context import HOST, Context
 from cassette_lab.host.llm import Llm
 from cassette_lab.host.local import AgentCall, EventMembers, LocalAgent
-from cassette_lab.host.loop import CLEAN_UP_S, LoopConfig, Turn, TurnEnd
+from cassette_lab.host.loop import LoopConfig, Turn, TurnEnd
 from cassette_lab.host.parts import AgentParts
 from cassette_lab.host.retrying import RetryPolicy
 from cassette_lab.host.structured import TOOL_NAME, Output
+from cassette_lab.host.tasks import wait_a_little
 from cassette_lab.host.tools import AnyTool, Toolbox
 from cassette_lab.jsonio import JsonObject
 from cassette_lab.session.persistence import SessionStore, StoredSession
@@ -206,9 +207,7 @@ class Agent:
             await asyncio.wait({task})
         except asyncio.CancelledError as error:
             controller.abort(error)
-            await asyncio.wait({task}, timeout=2 * CLEAN_UP_S)
-            if task.done() and not task.cancelled():
-                task.exception()  # the caller's own cancellation is what is raised
+            await wait_a_little([task], times=2)
             raise
         finally:
             if unwatch is not None:
@@ -286,7 +285,7 @@ class Agent:
     async def _stop(self) -> None:
         if self._controller is not None and self._running is not None and not self._running.done():
             self._controller.abort(DISPOSED)
-            await asyncio.wait({self._running}, timeout=2 * CLEAN_UP_S)
+            await wait_a_little([self._running], times=2)
 
     async def _run(self, turn: Turn, blocks: Sequence[JsonObject], controller: AbortController) -> TurnEnd:
         """In a task of its own, which an abort cancels, and whose context variables say whose turn it is."""

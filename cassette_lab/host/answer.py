@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final, cast
 
+from cassette_lab.cassette.failures import error_facts
 from cassette_lab.contracts import FailureCode, StreamChunk
 from cassette_lab.errors import RecordedError
 from cassette_lab.host.models.failures import ModelFailure, malformed
@@ -136,5 +137,5 @@ def failure_json(error: BaseException) -> JsonObject:
     failure = failure_of(error)
     if failure is not None:
         return failure.to_json()
-    code = getattr(error, "code", None)
-    return {"message": f"{type(error).__name__}: {error}", "code": code if isinstance(code, str) else "UNKNOWN"}
+    facts = error_facts(error)
+    return {"message": f"{facts.name}: {facts.message}", "code": facts.code or "UNKNOWN"}

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from typing import Final
 
-from cassette_lab.contracts import AbortController, SubagentProvider, SubagentRequest, SubagentResult, SubagentRun
+from cassette_lab.contracts import AbortController, SubagentProvider, SubagentRequest, SubagentResult
 from cassette_lab.errors import ConfigError
-
-CLEAN_UP_S: Final = 2.0
-"""How long a cancelled caller waits for its run to clean up."""
-
-_cleaning: Final[set[asyncio.Task[None]]] = set()  # disposals that nobody waits for any more
+from cassette_lab.host.tasks import wait_a_little
 
 
 async def drive(
@@ -21,7 +16,7 @@ async def drive(
     """Start ``request``, wait for its result, dispose the run.
 
     ``ConfigError`` (code ``SUBAGENT_UNSUPPORTED``) where the request asks for what the provider cannot do; nothing starts then.
-    Cancelling the caller aborts the run, waits at most ``CLEAN_UP_S`` for it to end, and raises ``CancelledError`` again.
+    Cancelling the caller aborts the run, waits a little (``CLEAN_UP_S``) for it to end, and raises ``CancelledError`` again.
     A request without a signal gets one; while it runs its controller is in ``controllers``.
     """
     __tracebackhide__ = True  # of a function's own error people want to see their own lines
@@ -63,23 +58,10 @@ async def _drive(provider: SubagentProvider, request: SubagentRequest, controlle
     except asyncio.CancelledError as error:
         if controller is not None:
             controller.abort(error)
-        await _dispose_within(run, CLEAN_UP_S)
+        await wait_a_little([asyncio.create_task(run.dispose())])
         raise
     except BaseException:
         await run.dispose()
         raise
     await run.dispose()
     return result
-
-
-async def _dispose_within(run: SubagentRun, seconds: float) -> None:
-    task = asyncio.create_task(run.dispose())
-    _cleaning.add(task)
-    task.add_done_callback(_cleaned)
-    await asyncio.wait({task}, timeout=seconds)
-
-
-def _cleaned(task: asyncio.Task[None]) -> None:
-    _cleaning.discard(task)
-    if not task.cancelled():
-        task.exception()  # the caller's own cancellation is what is raised

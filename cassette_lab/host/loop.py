@@ -24,15 +24,13 @@ from cassette_lab.host.llm import Llm
 from cassette_lab.host.models.failures import ModelFailure
 from cassette_lab.host.retrying import RetryPolicy
 from cassette_lab.host.structured import REMINDER, SECTION
+from cassette_lab.host.tasks import wait_a_little
 from cassette_lab.host.tools import ABORTED_OUTPUT, Toolbox, ToolContext, ToolOutput, carry_out
 from cassette_lab.jsonio import JsonObject
 from cassette_lab.session.session import now_ms
 
 if TYPE_CHECKING:
     from cassette_lab.host.agent import Agent
-
-CLEAN_UP_S: Final = 2.0
-"""How long what was stopped may take to clean up before nobody waits for it any more."""
 
 MOST_REMINDERS: Final = 3
 """How often a model is told that its structured output is missing."""
@@ -273,7 +271,9 @@ class Turn:
                 logged += 1
         except BaseException:
             try:
-                await stop_tasks(tasks)
+                for task in tasks:
+                    task.cancel()
+                await wait_a_little(tasks)
             finally:  # every call gets its result, or no model could be asked again
                 for number in range(logged, len(calls)):
                     stopped = tasks[number] if number < len(tasks) else None
@@ -322,26 +322,6 @@ class Turn:
         if self._signal.reason == DISPOSED:
             return "disposed"
         return "parent" if self._log.session.header.origin is not None else "user"
-
-
-async def stop_tasks(tasks: Sequence[asyncio.Task[Any]]) -> None:
-    """Cancel tasks and wait a little for their end. What does not end by then goes on to it with nobody waiting."""
-    waiting = {task for task in tasks if not task.done()}
-    for task in waiting:
-        task.cancel()
-        _cleaning.add(task)
-        task.add_done_callback(_cleaned)
-    if waiting:
-        await asyncio.wait(waiting, timeout=CLEAN_UP_S)
-
-
-_cleaning: Final[set[asyncio.Task[Any]]] = set()
-
-
-def _cleaned(task: asyncio.Task[Any]) -> None:
-    _cleaning.discard(task)
-    if not task.cancelled():
-        task.exception()  # looked at: nobody else will
 
 
 async def _unchanged(payload: Any) -> Any:

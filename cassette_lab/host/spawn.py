@@ -6,16 +6,16 @@ For an agent of this process it starts another agent, and so does ``fork``.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Final, Literal
 
-from cassette_lab.cassette.runs import Run, aborted_result, new_run_id
+from cassette_lab.cassette.runs import Run, new_run_id
 from cassette_lab.contracts import ROOT_PARENT, Capabilities, SubagentRequest, SubagentResult
 from cassette_lab.errors import AbortError, ConfigError
 from cassette_lab.host.ambient import context_of, new_child
-from cassette_lab.host.handlers import FunctionCall, Handler
+from cassette_lab.host.handlers import Arguments, FunctionCall, Handler
 from cassette_lab.host.local import AgentCall, LocalAgent
 from cassette_lab.host.registry import REGISTRY
+from cassette_lab.host.tasks import TaskRun
 
 
 class FunctionProvider:
@@ -48,7 +48,7 @@ class FunctionProvider:
         else:
             known = ", ".join(self._handlers) or "none"
             raise ConfigError(f"no @subagent is called {request.label!r}; there is {known}", field="label")
-        return FunctionRun(handler, request)
+        return FunctionRun(handler, handler.arguments(request), request)
 
 
 class ForkProvider:
@@ -63,50 +63,31 @@ class ForkProvider:
         return _start_agent(request, "fork")
 
 
-class FunctionRun(Run):
-    """A call of an ``@subagent`` function. An abort or a disposal cancels it; it may clean up before it ends."""
+class FunctionRun(TaskRun):
+    """A call of an ``@subagent`` function. A stop cancels it."""
 
-    __slots__ = ("_stopping", "_task", "_unwatch")
+    __slots__ = ("_stopping", "_task")
 
-    def __init__(self, handler: Handler, request: SubagentRequest) -> None:
-        child = new_child(request.parent or ROOT_PARENT)
-        super().__init__(new_run_id("spawn"), child)
-        self._disposed = True  # until the task is there
-        work = handler.run(handler.arguments(request))
-        # Not create_task: a loop's task factory may run the function before its place in the topology is known.
-        self._task = asyncio.Task(
-            work, loop=asyncio.get_running_loop(), name=f"subagent {handler.label}", context=context_of(child)
-        )
-        self._disposed = False
+    def __init__(self, handler: Handler, arguments: Arguments, request: SubagentRequest) -> None:
         self._stopping = False
-        self._task.add_done_callback(self._ended)
-        self._unwatch: Callable[[], None] | None = None
-        if request.signal is not None:
-            self._unwatch = request.signal.on_abort(self._cancel)
+        child = new_child(request.parent or ROOT_PARENT)
+        super().__init__(
+            new_run_id("spawn"),
+            child,
+            handler.run(arguments),
+            name=f"subagent {handler.label}",
+            signal=request.signal,
+            context=context_of(child),
+        )
 
-    async def dispose(self) -> None:
-        """Cancel the function if it still runs, and return once it has ended."""
-        self._disposed = True
-        if not self.settled:
-            self._cancel()
-            await self._wait()
+    def _began(self, task: asyncio.Task[SubagentResult]) -> None:
+        self._task = task
 
-    def _cancel(self) -> None:
+    def _stop(self, _: object) -> None:
         """Once: a second cancellation would interrupt the cleaning up after the first."""
         if not self._stopping:
             self._stopping = True
             self._task.cancel("the call was aborted")
-
-    def _ended(self, task: asyncio.Task[SubagentResult]) -> None:
-        if self._unwatch is not None:
-            self._unwatch()
-        error = None if task.cancelled() else task.exception()
-        if task.cancelled() or isinstance(error, (KeyboardInterrupt, SystemExit)):  # those have left through the event loop
-            self._settle(aborted_result())
-        elif error is not None:
-            self._settle(None, error)
-        else:
-            self._settle(task.result())
 
 
 def _start_agent(request: SubagentRequest, provider: Literal["spawn", "fork"]) -> Run:

@@ -7,19 +7,17 @@ so that a cassette records and answers it. Source: session logs, Header line; Pa
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
 from typing import Final, Literal
 
-from cassette_lab.cassette.runs import Run, aborted_result, new_run_id
-from cassette_lab.contracts import ABSENT, AbortController, SubagentRequest, SubagentResult
+from cassette_lab.cassette.runs import aborted_result, new_run_id
+from cassette_lab.contracts import ABSENT, AbortController, AbortSignal, SubagentRequest, SubagentResult
 from cassette_lab.errors import AbortError, ConfigError, NoUpstreamError
-from cassette_lab.event_bus import DISPOSED
 from cassette_lab.host.agent import Agent
 from cassette_lab.host.answer import text_of
 from cassette_lab.host.local import AgentCall, LocalAgent
 from cassette_lab.host.loop import TurnEnd
 from cassette_lab.host.parts import child_parts
+from cassette_lab.host.tasks import TaskRun
 from cassette_lab.host.tools import FatalToolError, Tool, ToolContext, ToolOutput, failed, text_output, tool
 from cassette_lab.session.persistence import StoredSession
 from cassette_lab.session.session import Session
@@ -54,52 +52,32 @@ def start_child(parent: Agent, request: SubagentRequest, provider: Provider) -> 
     return AgentRun(Agent.of(context, parts, session, stored), request, provider)
 
 
-class AgentRun(Run):
-    """A child at its task. It is disposed when the task is done; ``dispose`` stops it before that."""
+class AgentRun(TaskRun):
+    """A child at its task. A stop aborts its turn; when that is over, its session is closed."""
 
-    __slots__ = ("_child", "_controller", "_task", "_unwatch")
+    __slots__ = ("_controller",)
 
     def __init__(self, child: Agent, request: SubagentRequest, provider: Provider) -> None:
-        super().__init__(new_run_id(provider), child.as_parent())
-        self._disposed = True  # until the task is there
-        self._child = child
         self._controller = AbortController()
-        work = self._work(request, provider)
-        # Not create_task: a loop's task factory may run the child before its place in the topology is known.
-        self._task = asyncio.Task(work, loop=asyncio.get_running_loop(), name=f"subagent {request.label or 'agent'}")
-        self._disposed = False
-        self._task.add_done_callback(self._ended)
-        self._unwatch: Callable[[], None] | None = None
-        if request.signal is not None:
-            signal = request.signal
-            self._unwatch = signal.on_abort(lambda: self._controller.abort(signal.reason))
+        super().__init__(
+            new_run_id(provider),
+            child.as_parent(),
+            _work(child, request, provider, self._controller.signal),
+            name=f"subagent {request.label or 'agent'}",
+            signal=request.signal,
+        )
 
-    async def dispose(self) -> None:
-        """Stop the child if it still works, and return once it has ended and its session is closed."""
-        self._disposed = True
-        if not self.settled:
-            self._controller.abort(DISPOSED)
-            await self._wait()
+    def _stop(self, reason: BaseException | str | None) -> None:
+        self._controller.abort(reason)
 
-    async def _work(self, request: SubagentRequest, provider: Provider) -> TurnEnd:
-        child = self._child
-        try:
-            child.log.describe(provider, request.label)
-            end, _ = await child.turn(request.prompt, child.parts.output, self._controller.signal)
-        finally:
-            await child.dispose()
-        return end
 
-    def _ended(self, task: asyncio.Task[TurnEnd]) -> None:
-        if self._unwatch is not None:
-            self._unwatch()
-        error = None if task.cancelled() else task.exception()
-        if task.cancelled() or isinstance(error, (KeyboardInterrupt, SystemExit)):  # those have left through the event loop
-            self._settle(aborted_result())
-        elif error is not None:
-            self._settle(None, error)
-        else:
-            self._settle(_result(task.result()))
+async def _work(child: Agent, request: SubagentRequest, provider: Provider, signal: AbortSignal) -> SubagentResult:
+    try:
+        child.log.describe(provider, request.label)
+        end, _ = await child.turn(request.prompt, child.parts.output, signal)
+    finally:
+        await child.dispose()
+    return _result(end)
 
 
 def subagent_tool(provider: Provider | str) -> Tool:

@@ -24,7 +24,7 @@ import pytest
 import cassette_lab as cl
 from cassette_lab.cassette.model import Interaction
 from cassette_lab.errors import RecordedAbortError
-from cassette_lab.host import REGISTRY, active, current_cassette, driving
+from cassette_lab.host import REGISTRY, active, current_cassette, handing, tasks
 from tests.unit.upstreams import Upstream, ask, play, text_result
 
 live_calls: list[Any] = []
@@ -210,7 +210,7 @@ class TestLookup:
         assert results_of(tmp_path / "c") == ["KeyError", "aborted"]
 
     def test_a_thread_that_waits_for_a_blocked_loop_is_told_so(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(active, "_HAND_OVER_S", 0.1)
+        monkeypatch.setattr(handing, "_HAND_OVER_S", 0.1)
 
         async def scenario() -> list[str]:
             told: list[str] = []
@@ -498,8 +498,8 @@ class TestInterrupts:
     def test_an_interrupt_stops_the_calls_records_them_and_closes(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, function: Callable[[float], Any], awaited: bool
     ) -> None:
-        assert driving.CLEAN_UP_S + active.ABORT_GRACE_S < 5
-        monkeypatch.setattr(driving, "CLEAN_UP_S", 0.1)
+        assert tasks.CLEAN_UP_S + active.ABORT_GRACE_S < 5
+        monkeypatch.setattr(tasks, "CLEAN_UP_S", 0.1)
         monkeypatch.setattr(active, "ABORT_GRACE_S", 0.1)
 
         async def scenario() -> float:

@@ -151,6 +151,29 @@ def test_a_model_that_streams_nothing_and_a_listener_that_gives_nothing_are_told
     play(scenario())
 
 
+class BrokenError(Exception):
+    """Cannot be told."""
+
+    @property
+    def code(self) -> str:
+        raise RuntimeError("no code")
+
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+def test_an_error_that_cannot_be_told_is_raised_and_logged_by_its_name(tmp_path: Path) -> None:
+    async def scenario() -> str:
+        async with agent(BrokenError(), sessions=tmp_path) as work:
+            with pytest.raises(BrokenError):
+                await work.run("go")
+        return work.session_id
+
+    log = logged(tmp_path, play(scenario()))
+    (end,) = [event for event in log.events() if event.type == "turn/end"]
+    assert end.data["reason"]["error"] == {"message": "BrokenError: ", "code": "UNKNOWN"}
+
+
 # Tools
 
 

@@ -391,7 +391,7 @@ async def _stubborn_tool(folder: Path) -> tuple[Agent, float]:
 
 
 def test_the_clean_up_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cassette_lab.host.loop.CLEAN_UP_S", 0.2)
+    monkeypatch.setattr("cassette_lab.host.tasks.CLEAN_UP_S", 0.2)
     work, seconds = play(_stubborn_tool(tmp_path))
     assert 0.15 < seconds < 0.8
     assert facts_of(tmp_path, work.session_id).turns[0].end_kind == "aborted"

@@ -1,0 +1,84 @@
+"""Runs that are one task, and what was stopped: it is waited for a little, and never for ever."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterable
+from contextvars import Context
+from typing import Any, Final
+
+from cassette_lab.cassette.runs import Run, aborted_result
+from cassette_lab.contracts import AbortSignal, ParentAgent, SubagentResult
+from cassette_lab.event_bus import DISPOSED
+
+CLEAN_UP_S: Final = 2.0
+"""How long what was stopped may take to clean up before nobody waits for it any more."""
+
+
+class TaskRun(Run):
+    """A run that is one task, whose value is the result. Subclasses say how a stop reaches it."""
+
+    __slots__ = ("_unwatch",)
+
+    def __init__(
+        self,
+        run_id: str,
+        local_agent: ParentAgent,
+        work: Coroutine[Any, Any, SubagentResult],
+        *,
+        name: str,
+        signal: AbortSignal | None,
+        context: Context | None = None,
+    ) -> None:
+        super().__init__(run_id, local_agent)
+        # Not create_task: a loop's task factory may run it before its place in the topology is known.
+        task = asyncio.Task(work, loop=asyncio.get_running_loop(), name=name, context=context)
+        self._began(task)
+        task.add_done_callback(self._ended)
+        self._unwatch = None if signal is None else signal.on_abort(lambda: self._stop(signal.reason))
+
+    async def dispose(self) -> None:
+        """Stop it if it still works, and return once it has ended; it may clean up before that."""
+        self._disposed = True
+        if not self.settled:
+            self._stop(DISPOSED)
+            await self._wait()
+
+    def _began(self, task: asyncio.Task[SubagentResult]) -> None:
+        """It is there, and has not yet run."""
+
+    def _stop(self, reason: BaseException | str | None) -> None:
+        raise NotImplementedError
+
+    def _ended(self, task: asyncio.Task[SubagentResult]) -> None:
+        if self._unwatch is not None:
+            self._unwatch()
+        error = None if task.cancelled() else task.exception()
+        if task.cancelled() or isinstance(error, (KeyboardInterrupt, SystemExit)):  # those have left through the event loop
+            self._settle(aborted_result())
+        elif error is not None:
+            self._settle(None, error)
+        else:
+            self._settle(task.result())
+
+
+async def wait_a_little(tasks: Iterable[asyncio.Task[Any]], *, times: int = 1) -> None:
+    """Wait ``times`` ``CLEAN_UP_S`` for the end of tasks that were stopped.
+
+    What does not end by then goes on to it with nobody waiting; what it raises is nobody's concern.
+    """
+    waiting = {task for task in tasks if not task.done()}
+    for task in waiting:
+        _cleaning.add(task)
+        task.add_done_callback(_cleaned)
+    if waiting:
+        await asyncio.wait(waiting, timeout=times * CLEAN_UP_S)
+
+
+_cleaning: Final[set[asyncio.Task[Any]]] = set()
+
+
+def _cleaned(task: asyncio.Task[Any]) -> None:
+    _cleaning.discard(task)
+    if not task.cancelled():
+        task.exception()  # looked at: nobody else will

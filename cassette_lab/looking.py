@@ -47,7 +47,8 @@ def open_regular(
         # Not blocking: a named pipe without a writer would hold us for ever.
         descriptor = os.open(source, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     except FileNotFoundError:
-        raise MissingFileError(f"there is no such file; {missing}", path=path) from None
+        what = "this is a link that leads to no file" if Path(source).is_symlink() else f"there is no such file; {missing}"
+        raise MissingFileError(what, path=path) from None
     except (OSError, ValueError) as error:
         raise FormatError(unreadable(error), path=path) from error
     facts = os.fstat(descriptor)

@@ -206,10 +206,11 @@ def may_be_log(entry: os.DirEntry[str]) -> bool:
 
     A link that leads nowhere and a pipe are such: a session would else be missing, and nobody would know.
     """
+    named = FILE_NAME.fullmatch(entry.name) is not None
     try:
-        return entry.is_file() or (FILE_NAME.fullmatch(entry.name) is not None and not entry.is_dir())
-    except OSError:
-        return False
+        return entry.is_file() or (named and not entry.is_dir())
+    except OSError:  # a link in a circle
+        return named
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:

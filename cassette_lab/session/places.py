@@ -9,7 +9,6 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -17,7 +16,7 @@ from typing import Final, NamedTuple
 from cassette_lab.errors import FormatError
 from cassette_lab.jsonio.text import show
 from cassette_lab.looking import exists, from_home, is_folder
-from cassette_lab.session.finding import FoundLog, begins_as_session, find_logs, logs_in
+from cassette_lab.session.finding import FoundLog, begins_as_session, find_logs, is_store, logs_in
 from cassette_lab.session.reader import read_header
 from cassette_lab.session.sqlite import SqliteStore
 
@@ -59,6 +58,26 @@ def is_session(source: str | Path) -> bool:
     return begins_as_session(path)
 
 
+def find_by_id(path: str | Path) -> FoundLog | None:
+    """The log that ``PATH#ID`` means, or why there is none; None for a name without an id.
+
+    Only one of a store has a ``session_id``: a log that is a file is known to be that session's.
+    """
+    plain = from_home(path)
+    if _MARK not in str(path) or exists(plain):
+        return None
+    try:
+        place = locate(path)
+        if place.session_id is None:
+            return None
+        if is_store(place.path):
+            return FoundLog(place.path, "store", session_id=place.session_id)
+        check_id(read_header(place.path).id, place.session_id, place.path)
+    except FormatError as error:
+        return FoundLog(plain, problem=error)
+    return FoundLog(place.path)
+
+
 def find_named(paths: Iterable[str | Path]) -> Iterator[FoundLog]:
     """The logs that several names mean: files, folders, patterns (``runs/**/*.jsonl``), and as ``locate`` has them, with an id.
 
@@ -72,7 +91,7 @@ def find_named(paths: Iterable[str | Path]) -> Iterator[FoundLog]:
                 yield each
                 continue
             whole = os.path.realpath(each.path)  # also by a link
-            key = whole, each.session_id if each.kind == "store" else None
+            key = whole, each.session_id
             if not seen.intersection((key, (whole, None))):
                 yield each
             seen.add(key)
@@ -80,18 +99,11 @@ def find_named(paths: Iterable[str | Path]) -> Iterator[FoundLog]:
 
 def _named(path: str | Path) -> Iterator[FoundLog]:
     plain = from_home(path)
-    if exists(plain):
-        yield from find_logs(plain)
-    elif glob.has_magic(str(path)):
+    chosen = find_by_id(path)
+    if chosen is not None:
+        yield chosen
+    elif glob.has_magic(str(path)) and not exists(plain):
         yield from _matching(plain)
-    elif _MARK in str(path):
-        try:
-            place = locate(path)
-        except FormatError as error:
-            yield FoundLog(plain, problem=error)
-            return
-        for each in find_logs(place.path):
-            yield replace(each, session_id=place.session_id)
     else:
         yield from find_logs(plain)
 

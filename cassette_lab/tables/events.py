@@ -21,9 +21,9 @@ from cassette_lab.tables.schemas import table_schema
 
 
 def events(
-    logs: Iterable[tuple[str, Path]], loaded: Mapping[str, int], *, expand: bool = False, bodies: bool = False
+    logs: Iterable[tuple[str, Path, str | None]], loaded: Mapping[str, int], *, expand: bool = False, bodies: bool = False
 ) -> pa.Table:
-    """One row per stored row of these logs (each a ``source`` and its file), read again.
+    """One row per stored row of these logs (each a ``source``, its file and which session of it), read again.
 
     A packed row of which only a part is inherited is two, so that members can be counted.
 
@@ -33,9 +33,9 @@ def events(
     """
     schema = table_schema("events", bodies=bodies)
     batches: list[pa.RecordBatch] = []
-    for source, path in logs:
+    for source, path, session_id in logs:
         before, refused = len(batches), None
-        for read in each_log(path):
+        for read in each_log(path, session_id):
             try:
                 batches.append(_batch(source, read(), schema, expand=expand))
             except FormatError as error:

@@ -12,7 +12,8 @@ from typing import Final, TypeAlias
 
 from cassette_lab.errors import CassetteLabError, ConfigError, FormatError
 from cassette_lab.looking import exists, is_file, is_folder
-from cassette_lab.session.finding import logs_among
+from cassette_lab.session.finding import logs_among, may_be_log
+from cassette_lab.session.places import find_by_id
 from cassette_lab.tables.kinds import KINDS, Kind, kind_of
 
 PathLikes: TypeAlias = "str | PathLike[str] | Iterable[str | PathLike[str]]"
@@ -29,15 +30,20 @@ _SKIPPED: Final = frozenset({"node_modules", "__pycache__", "session_projcache"}
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A file to load, or what is wrong with a path that gives none."""
+    """A file to load (of a store of sessions only ``session_id``, where one is named), or what is wrong with a path.
+
+    ``in_folder``: nobody named it, it lies in a folder.
+    """
 
     path: Path
     kind: Kind | None = None
     problem: CassetteLabError | None = None
+    session_id: str | None = None
+    in_folder: bool = False
 
 
 def find(paths: Iterable[PathLikes]) -> tuple[list[Found], Path]:
-    """The files of paths (files, folders, globs, lists of those), and the folder that they are named from.
+    """The files of paths (files, folders, globs, ``PATH#ID``, lists of those), and the folder that they are named from.
 
     Files come in the order of the paths; those of a folder or glob sorted by name, part by part. A file that is reached
     twice, also by a link, counts once. What a pattern matches counts as named, unless it ends in ``*`` or ``**``: then, as
@@ -49,16 +55,18 @@ def find(paths: Iterable[PathLikes]) -> tuple[list[Found], Path]:
         raise ConfigError("load needs a path: a cassette file, a folder, or a pattern as runs/**/*.cassette.jsonl")
     found: list[Found] = []
     bases: list[Path] = []
-    seen: set[tuple[int, int]] = set()
+    seen: set[tuple[tuple[int, int], str | None]] = set()
     for path in given:
         base, some = _files(path)
         bases.append(base)
         for each in some:
             identity = _identity(each.path) if each.problem is None else None
-            if identity is None or identity not in seen:
+            if identity is None:
                 found.append(each)
-            if identity is not None:
-                seen.add(identity)
+                continue
+            if not seen.intersection(((identity, None), (identity, each.session_id))):
+                found.append(each)
+            seen.add((identity, each.session_id))
     return found, _root(bases)
 
 
@@ -85,6 +93,10 @@ def _files(path: str) -> tuple[Path, list[Found]]:
     plain = Path(path)
     if is_folder(plain):
         return plain, _folder(plain)
+    chosen = find_by_id(plain)
+    if chosen is not None:
+        kind = KINDS["session"] if chosen.problem is None else None
+        return chosen.path.parent, [Found(chosen.path, kind, chosen.problem, chosen.session_id)]
     if exists(plain) or not glob.has_magic(path):
         return plain.parent, [Found(plain, _named(plain))]
     base = Path(path)
@@ -129,7 +141,9 @@ def _folder(folder: Path, *, empty_is_problem: bool = True) -> list[Found]:
             found.append(Found(where, problem=problem))
             continue
         waiting += [where / entry.name for entry in entries if _is_folder(entry) and not _passed_by(entry.name)]
-        found += _in_folder(where, [entry.name for entry in entries if _is_file(entry)])
+        names = [entry.name for entry in entries if _is_file(entry)]
+        odd = [entry.name for entry in entries if may_be_log(entry)] if len(names) < len(entries) else []
+        found += _in_folder(where, names, odd)
     if not found and empty_is_problem:
         message = (
             "there is no cassette or session log in this folder or below it, and no flight record; a cassette is named "
@@ -162,14 +176,17 @@ def _files_of(folder: Path) -> list[str]:
         return []
 
 
-def _in_folder(folder: Path, names: list[str]) -> list[Found]:
-    """The artefacts among the files of a folder: session logs as folders of sessions have them, all else by its looks."""
+def _in_folder(folder: Path, names: list[str], odd: Iterable[str] = ()) -> list[Found]:
+    """The artefacts among the files of a folder: session logs as folders of sessions have them, all else by its looks.
+
+    ``odd`` are named as logs and may be none (a link that leads nowhere): their reader says so.
+    """
     session = KINDS["session"]
     others = [kind for kind in KINDS.values() if kind is not session]
     told = [Found(path, kind) for path in map(folder.joinpath, names) for kind in others if kind.found_in_folder(path)]
-    logs = logs_among(folder, set(names).difference(each.path.name for each in told))
+    logs = logs_among(folder, {*names, *odd}.difference(each.path.name for each in told))
     return told + [
-        Found(each.path, problem=each.problem) if each.problem is not None else Found(each.path, session) for each in logs
+        Found(each.path, None if each.problem is not None else session, each.problem, in_folder=True) for each in logs
     ]
 
 

@@ -43,7 +43,12 @@ class Lab:
     """
 
     def __init__(
-        self, root: Path, tables: Mapping[str, pa.Table], logs: Sequence[tuple[str, Path]] = (), *, bodies: bool = False
+        self,
+        root: Path,
+        tables: Mapping[str, pa.Table],
+        logs: Sequence[tuple[str, Path, str | None]] = (),
+        *,
+        bodies: bool = False,
     ) -> None:
         self.root = root
         self.tables: Mapping[str, pa.Table] = MappingProxyType(dict(tables))

@@ -12,7 +12,7 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from cassette_lab.errors import ConfigError
+from cassette_lab.errors import CassetteLabError, ConfigError
 from cassette_lab.jsonio.text import arrow_text, show
 from cassette_lab.session.sharing import Task, cost_of, in_order, runs_of, size_of, working_folder
 from cassette_lab.tables import flights
@@ -41,12 +41,13 @@ def load(
     ``paths`` are files, folders (looked into to any depth for cassettes, ``*.cassette.jsonl`` and ``*.jsonl`` that begin
     with a cassette's header, for session logs, of which the highest generation counts, and for flight records,
     ``*.flight.json`` and the logs of recorders; not into hidden folders) and patterns (``runs/**/*.cassette.jsonl``), or
-    lists of those. Rows come in the order of the paths, a folder's by name; a file that is reached twice counts once, and so
-    does a flight record that several files have.
+    lists of those; ``PATH#ID`` is one session of a store, or the one in a folder. Rows come in the order of the paths, a
+    folder's by name; a file that is reached twice counts once, and so does a flight record that several files have.
 
     A file that cannot be verified to its end gives no rows. With ``on_error="raise"`` the first one raises
-    ``FormatError``; with ``"collect"`` each is a row of ``lab.problems``. ``bodies`` adds what was said: to ``calls``
-    ``prompt``, ``output``, ``structured`` and ``error_message``, to the tables of sessions texts, arguments and results.
+    ``FormatError``; with ``"collect"`` each is a row of ``lab.problems``, as a log in a folder always is whose header is not
+    written yet. ``bodies`` adds what was said: to ``calls`` ``prompt``, ``output``, ``structured`` and ``error_message``, to
+    the tables of sessions texts, arguments and results.
     ``workers=2`` shares large cassettes, and session logs that are large or many, with a second process; where that would
     not pay it does not, and the tables are the same.
     ``progress(done, total, source)`` is called after each file; without one a notebook shows a bar when it takes long, with
@@ -64,7 +65,7 @@ def load(
     sources = [arrow_text(name_from(each.path, root)) for each in found]
     sizes = [0 if each.kind is None else size_of(each.path) for each in found]
     tables = _Tables(bodies=bodies)
-    logs: list[tuple[str, Path]] = []
+    logs: list[tuple[str, Path, str | None]] = []
     with Telling(sizes, progress=progress) as telling:
 
         def seen(part: Part) -> None:
@@ -75,11 +76,18 @@ def load(
         with closing(in_order(tasks, workers=workers, tell=telling.within, seen=seen)) as parts:
             for part in parts:
                 if part.error is not None:
-                    raise part.error
+                    raise _with_way_out(part.error, len(found))
                 tables.add(part)
                 read = (each for each in part.files if each not in part.refused and found[each].kind is KINDS["session"])
-                logs += [(sources[each], found[each].path.absolute()) for each in read]
+                logs += [(sources[each], found[each].path.absolute(), found[each].session_id) for each in read]
     return Lab(root, tables.finish(sources), logs, bodies=bodies)
+
+
+def _with_way_out(error: CassetteLabError, files: int) -> CassetteLabError:
+    """The error with the option that lets the other files be loaded, where there are others."""
+    if files > 1:
+        error.message += f'; on_error="collect" (--on-error collect) lists it as a problem and loads the other {files - 1:,}'
+    return error
 
 
 def _tasks(found: Sequence[Found], sizes: Sequence[int], *, bodies: bool, collect: bool, workers: int) -> list[Task[Part]]:
@@ -94,7 +102,7 @@ def _tasks(found: Sequence[Found], sizes: Sequence[int], *, bodies: bool, collec
             here = partial(part_of, files, bodies=bodies, collect=collect, workers=workers)
             cost = sum(costs[number] for number, _ in files)
             if shared:
-                names = [(number, str(each.path)) for number, each in files]
+                names = [(number, str(each.path), each.session_id, each.in_folder) for number, each in files]
                 tasks.append(Task(cost, here, part_of_logs, (folder, names, bodies, collect)))
             else:
                 tasks.append(Task(cost, here))

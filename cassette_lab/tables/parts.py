@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from cassette_lab.cassette.without_pandas import do_without_pandas
 from cassette_lab.errors import CassetteLabError
+from cassette_lab.session.reader import JUST_BEGUN
 from cassette_lab.session.sharing import go_to
 from cassette_lab.tables.finding import Found
 from cassette_lab.tables.gathering import ENOUGH_ROWS, Columns, Gathering
@@ -22,6 +23,9 @@ from cassette_lab.tables.sessions import problem_row
 
 Tell: TypeAlias = Callable[[int, int], object]
 """Called with the number of a file and how many of its bytes have been read."""
+
+NamedLog: TypeAlias = tuple[int, str, str | None, bool]
+"""A log for a second process: its number and path, which session of it, and whether it lies in a folder that was named."""
 
 _SESSION: Final = KINDS["session"]
 
@@ -43,7 +47,8 @@ class Part:
 def part_of(found: Sequence[tuple[int, Found]], tell: Tell, *, bodies: bool, collect: bool, workers: int = 1) -> Part:
     """The rows of files, each with its number.
 
-    With ``collect`` a file that cannot be accepted is a row of ``problems``, else it ends the part.
+    With ``collect`` a file that cannot be accepted is a row of ``problems``, else it ends the part; a log in a folder that has
+    just begun ends nothing.
     """
     maker = _Maker(bodies=bodies)
     for number, each in found:
@@ -54,7 +59,7 @@ def part_of(found: Sequence[tuple[int, Found]], tell: Tell, *, bodies: bool, col
         try:
             maker.add(number, _rows(each, bodies=bodies, collect=collect, workers=workers, progress=told))
         except CassetteLabError as error:
-            if not collect:
+            if not (collect or (error.code == JUST_BEGUN and each.in_folder)):
                 maker.part.error = error
                 break
             maker.add(number, [("problems", problem_row(error))])
@@ -63,11 +68,15 @@ def part_of(found: Sequence[tuple[int, Found]], tell: Tell, *, bodies: bool, col
     return maker.finish()
 
 
-def part_of_logs(folder: str | None, logs: Sequence[tuple[int, str]], bodies: bool, collect: bool, tell: Tell) -> Part:  # noqa: FBT001
+def part_of_logs(folder: str | None, logs: Sequence[NamedLog], bodies: bool, collect: bool, tell: Tell) -> Part:  # noqa: FBT001
     """The same in a second process, of session logs that are named from ``folder``."""
     do_without_pandas()
     go_to(folder)
-    return part_of([(number, Found(Path(path), _SESSION)) for number, path in logs], tell, bodies=bodies, collect=collect)
+    found = [
+        (number, Found(Path(path), _SESSION, session_id=session_id, in_folder=in_folder))
+        for number, path, session_id, in_folder in logs
+    ]
+    return part_of(found, tell, bodies=bodies, collect=collect)
 
 
 def _rows(found: Found, **options: Any) -> list[tuple[str, pa.RecordBatch | Columns]]:
@@ -75,6 +84,8 @@ def _rows(found: Found, **options: Any) -> list[tuple[str, pa.RecordBatch | Colu
     if found.kind is None:
         assert found.problem is not None, "a path gives a file or a problem"  # noqa: S101
         raise found.problem
+    if found.session_id is not None:
+        options["session_id"] = found.session_id
     return list(found.kind.build(found.path, **options))
 
 

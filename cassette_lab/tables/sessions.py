@@ -24,30 +24,31 @@ def found_in_folder(path: Path) -> bool:
 def build(
     path: Path,
     *,
+    session_id: str | None = None,
     bodies: bool = False,
     workers: int = 1,
     collect: bool = False,
     progress: Callable[[int, int], object] | None = None,
 ) -> Iterator[tuple[str, pa.RecordBatch | Columns]]:
-    """The rows of a log, or of every log of a store. Raises ``FormatError``.
+    """The rows of a log, or of every log of a store, or only of ``session_id``. Raises ``FormatError``.
 
     With ``collect`` a log that cannot be read hides no other one of its store: it is a row of ``problems``.
     """
     del workers  # a log is read in one go
     if is_store(path):
-        yield from _store(path, bodies=bodies, collect=collect, progress=progress)
+        yield from _store(path, session_id, bodies=bodies, collect=collect, progress=progress)
         return
-    facts = file_facts(path, bodies=bodies, progress=progress)
+    facts = file_facts(path, session_id, bodies=bodies, progress=progress)
     with collector_paused():
         rows = list(rows_of(facts, bodies=bodies))
     yield from rows
 
 
 def _store(
-    path: Path, *, bodies: bool, collect: bool, progress: Callable[[int, int], object] | None
+    path: Path, session_id: str | None, *, bodies: bool, collect: bool, progress: Callable[[int, int], object] | None
 ) -> Iterator[tuple[str, pa.RecordBatch]]:
     gathering = Gathering(bodies=bodies)
-    for read in each_facts(path, bodies=bodies, progress=progress):
+    for read in each_facts(path, session_id, bodies=bodies, progress=progress):
         try:
             facts = read()
         except CassetteLabError as error:

@@ -23,15 +23,19 @@ def sessions(path: object) -> list[str]:
     return ids
 
 
-def test_pipes_and_folders_that_are_named_like_logs_are_none(tmp_path: Path) -> None:
+def test_folders_that_are_named_like_logs_are_none_and_a_pipe_hides_no_session(tmp_path: Path) -> None:
     project = tmp_path / "--p--"
     log_file(project / "session.v4.jsonl.zstd" / "session.jsonl", *asked(1), id="inner")
     (project / "session.jsonl").mkdir()
     (project / "flat.jsonl").mkdir()
     for name in ("session.v9.jsonl", "a.jsonl", "b.sqlite", "c.cassette.jsonl"):
         os.mkfifo(project / name)
-    lab = cl.load(tmp_path)
-    assert (lab.sessions["session_id"].to_pylist(), len(lab.problems)) == (["inner"], 0)
+    lab = cl.load(tmp_path, on_error="collect")
+    assert lab.sessions["session_id"].to_pylist() == ["inner"]
+    assert [(row["source"], row["message"]) for row in lab.problems.to_pylist()] == [
+        ("--p--/session.v9.jsonl", "this is a device or pipe, not a file")
+    ]
+    assert main(["sessions", str(tmp_path)]) == 1
     with pytest.raises(cl.FormatError, match="pipe"):
         cl.open_session(project / "session.v9.jsonl")
     assert main(["session", str(project / "a.jsonl")]) == 1
@@ -46,6 +50,10 @@ def test_links_in_circles_end_and_a_log_that_is_reached_twice_counts_once(tmp_pa
     (tmp_path / "c").mkdir()
     (tmp_path / "c" / "session.jsonl").symlink_to(tmp_path / "nowhere")
     assert sessions(tmp_path) == ["a"]
+    problems = cl.load(tmp_path, on_error="collect").problems.to_pylist()
+    assert [(row["source"], row["message"]) for row in problems] == [
+        ("c/session.jsonl", "this is a link that leads to no file")
+    ]
     with pytest.raises(cl.FormatError):
         cl.load(tmp_path / "itself")
 

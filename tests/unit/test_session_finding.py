@@ -10,6 +10,7 @@ import pytest
 from cassette_lab.errors import FormatError
 from cassette_lab.session.finding import find_logs
 from cassette_lab.session.opening import read_logs
+from cassette_lab.session.places import find_named
 from tests.unit.session_samples import frames, header, text, turn, write
 
 RAW = text(header(), *turn())
@@ -101,3 +102,13 @@ def test_a_folder_that_links_to_itself_ends(tmp_path: Path) -> None:
     write(tmp_path / "a" / "session.jsonl", RAW)
     (tmp_path / "a" / "again").symlink_to(tmp_path, target_is_directory=True)
     assert names(tmp_path) == ["a/session.jsonl"]
+
+
+def test_names_with_ids_are_found_each_once(tmp_path: Path) -> None:
+    write(tmp_path / "a" / "session.jsonl", RAW)
+    named = [f"{tmp_path}#sample", str(tmp_path / "a"), str(tmp_path / "*"), str(tmp_path / "a" / "sess*"), f"{tmp_path}#none"]
+    found = list(find_named(named))
+    assert [(each.path.name, each.problem is None) for each in found] == [
+        ("session.jsonl", True),
+        (f"{tmp_path.name}#none", False),
+    ]

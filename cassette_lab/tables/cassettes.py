@@ -44,12 +44,13 @@ def build(
     """The rows of a cassette. Raises ``FormatError`` before the first one if it cannot be verified to its end."""
     del collect, progress  # a cassette is accepted as a whole or not at all
     projection = project(path, workers=workers, bodies=bodies, digest=True)
-    yield "cassettes", pa.RecordBatch.from_pylist([_row(projection)], schema=pa.schema(CASSETTES))
+    yield "cassettes", pa.RecordBatch.from_pylist([row_of(projection)], schema=pa.schema(CASSETTES))
     for batch in projection.calls.to_batches():
         yield "calls", batch
 
 
-def _row(projection: Projection) -> dict[str, Any]:
+def row_of(projection: Projection) -> dict[str, Any]:
+    """The row of ``cassettes`` of a verified file."""
     header, document = projection.header, summary(projection)
     provider = header.provider
     can = provider.capabilities

@@ -14,9 +14,8 @@ from typing import Any
 
 import pytest
 
-from cassette_lab.cassette import scan
 from cassette_lab.cassette.reader import read_cassette
-from cassette_lab.cassette.scan import project, sharing
+from cassette_lab.cassette.scan import project, ranges, sharing
 from cassette_lab.cassette.scan.part import FEW_BYTES
 from tests.unit.test_scan import assert_same, changed, refusal, sample, save
 
@@ -29,7 +28,7 @@ WITHOUT_PANDAS = "from cassette_lab.cassette.without_pandas import do_without_pa
 @pytest.fixture(autouse=True)
 def small_ranges(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Many ranges in a small file; no process is left after the test."""
-    monkeypatch.setattr(scan, "BLOCK_BYTES", 60_000)
+    monkeypatch.setattr(ranges, "BLOCK_BYTES", 60_000)
     yield
     sharing._Worker.end_current()
 
@@ -65,7 +64,7 @@ def relabelled() -> list[bytes]:
 
 
 def test_both_processes_together_give_what_one_gives(tmp_path: Path, given: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scan, "BLOCK_BYTES", FEW_BYTES + 9_000)  # for the block tier
+    monkeypatch.setattr(ranges, "BLOCK_BYTES", FEW_BYTES + 9_000)  # for the block tier
     path = tmp_path / "a.cassette.jsonl"
     path.write_bytes(b"\n".join(relabelled()))
     for _ in range(2):

@@ -14,30 +14,23 @@ does not fit, the exact reader reads the whole file again and says what is wrong
 from __future__ import annotations
 
 import io
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from cassette_lab.cassette.columns import Projection, calls_schema, interactions_batch
 from cassette_lab.cassette.reader import CassetteReader
-from cassette_lab.cassette.scan.blocks import BLOCK_BYTES, DoubtError
+from cassette_lab.cassette.scan.blocks import DoubtError
 from cassette_lab.cassette.scan.digest import digesting
-from cassette_lab.cassette.scan.part import Part
+from cassette_lab.cassette.scan.ranges import cuts, numbered, unchanged
 from cassette_lab.cassette.scan.sharing import scan_alone, scan_shared
 from cassette_lab.cassette.scan.whole import is_complete
-from cassette_lab.cassette.source import CHANGED_WHILE_READ
-from cassette_lab.errors import FormatError
 
 __all__ = ["project"]
 
 _EXACT_ROWS: Final = 1_000
-_PIECE_BYTES: Final = 1 << 16
 
 
 def project(path: str | Path, *, workers: int = 1, bodies: bool = False, digest: bool = False) -> Projection:
@@ -56,10 +49,10 @@ def project(path: str | Path, *, workers: int = 1, bodies: bool = False, digest:
 def _quick(path: str | Path, *, workers: int, bodies: bool, digest: bool) -> Projection:
     with CassetteReader(path) as reader:
         header, start, first_line = reader.header, reader.record_end, reader.lines + 1
-    with io.FileIO(path) as file, _unchanged(file, path) as size, digesting(path, size, wanted=digest) as sha256:
-        cuts = _cuts(file, start, size) if workers > 1 else [start, size]
-        scan = scan_shared if len(cuts) > 2 else scan_alone
-        parts = scan(file, list(pairwise(cuts)), header.request_storage, bodies=bodies)
+    with io.FileIO(path) as file, unchanged(file, path) as size, digesting(path, size, wanted=digest) as sha256:
+        ends = cuts(file, start, size) if workers > 1 else [start, size]
+        scan = scan_shared if len(ends) > 2 else scan_alone
+        parts = scan(file, list(pairwise(ends)), header.request_storage, bodies=bodies)
     tables = []
     last_hash = header.hash
     raw_texts: dict[str, dict[int, Any]] = {}
@@ -69,7 +62,7 @@ def _quick(path: str | Path, *, workers: int, bodies: bool, digest: bool) -> Pro
             if part.previous_hash != last_hash:
                 raise DoubtError
             last_hash = part.last_hash
-            tables.append(_numbered(part, first_line))
+            tables.append(numbered(part, first_line))
             for name, values in part.raw_texts.items():
                 raw_texts.setdefault(name, {}).update((rows + row, value) for row, value in values.items())
             rows += part.row_count
@@ -97,34 +90,3 @@ def _exact(path: str | Path, *, bodies: bool) -> Projection:
         return Projection(
             reader.header, calls, reader.previous_hash, reader.path, reader.size_bytes, raw_texts, reader.file_sha256
         )
-
-
-@contextmanager
-def _unchanged(file: io.FileIO, path: str | Path) -> Iterator[int]:
-    """The file's size; on the way out ``FormatError`` if the file is no longer the same."""
-    before = os.fstat(file.fileno())
-    try:
-        yield before.st_size
-    finally:
-        after = os.fstat(file.fileno())
-        if (after.st_size, after.st_mtime_ns) != (before.st_size, before.st_mtime_ns):
-            raise FormatError(CHANGED_WHILE_READ, path=path) from None
-
-
-def _cuts(file: io.FileIO, start: int, stop: int) -> list[int]:
-    """``start``, ``stop`` and between them positions where lines begin, at most a block apart unless a line is long."""
-    cuts = [start]
-    while cuts[-1] + BLOCK_BYTES < stop:
-        at = cuts[-1] + max(BLOCK_BYTES - _PIECE_BYTES, 1)
-        file.seek(at)
-        while (found := (piece := file.read(_PIECE_BYTES)).find(b"\n")) < 0 and piece:
-            at += len(piece)
-        cuts.append(at + found + 1 if piece else stop)
-    return cuts if cuts[-1] == stop else [*cuts, stop]
-
-
-def _numbered(part: Part, first_line: int) -> pa.Table:
-    """The part's rows, with lines numbered from the file's start."""
-    table = pa.Table.from_batches(part.batches)
-    line = table.schema.get_field_index("line")
-    return table.set_column(line, table.field(line), pc.add(table.column(line), first_line - 1))

@@ -13,6 +13,7 @@ from cassette_lab.cassette.lock import break_lock, owner_is_dead
 from cassette_lab.errors import CassetteLabError, ExistingFileError, FormatError, LockedError
 from cassette_lab.host import record, replay
 from cassette_lab.host.active import ActiveCassette
+from cassette_lab.host.harness.recorded import SESSIONS
 from cassette_lab.notebook.block import Block
 from cassette_lab.notebook.display import Bundle, QuietLine, publish, short_path
 from cassette_lab.notebook.lines import last_line, live_line
@@ -114,7 +115,9 @@ def _release(path: Path) -> None:
 
 
 def _offered(error: FormatError) -> FormatError:
-    """A file that is there already: the sentence with the options that go on from there."""
+    """A file that is there already, or is none: the sentence with the options that go on from there."""
+    if error.path is not None and Path(error.path, SESSIONS).is_dir():
+        return FormatError("this is a folder with a run of the harness; --harness replays it", path=error.path)
     if not isinstance(error, ExistingFileError):
         return error
     offer = (

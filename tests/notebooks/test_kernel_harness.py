@@ -156,7 +156,8 @@ def _arguments(file: Path) -> bytes:
     [
         ("%%cassette record runs/first --harness\n1", "runs/first: a harness run is recorded into a new or empty folder"),
         ("%%cassette record one --harness --write-mode truncate\n1", "more in this folder than a recording (notes.txt)"),
-        ("%%cassette replay one --harness\n1", "one: there is no recorded harness run in this folder: record one first"),
+        ("%%cassette replay one --harness\n1", "one: there is no recorded run of the harness here: record one first"),
+        ("%%cassette replay runs/first\n1", "runs/first: this is a folder with a run of the harness; --harness replays it"),
         ("%cassette record runs/new --harness", "--harness is for a cell: %%cassette record runs/new --harness"),
         (
             "%%cassette replay runs/first --harness\n%cassette record a.jsonl",

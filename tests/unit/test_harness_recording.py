@@ -21,7 +21,7 @@ from cassette_lab.errors import ClosedError, ConfigError, MismatchError
 from cassette_lab.flight.model import Snapshot
 from cassette_lab.flight.reader import read_snapshot
 from cassette_lab.host.harness.current import harness
-from cassette_lab.host.harness.recording import HarnessReplay, record_harness, replay_harness
+from cassette_lab.host.harness.recording import HarnessRecording, HarnessReplay, record_harness, replay_harness
 from cassette_lab.host.harness.runtime import Harness, HarnessError, HarnessRun
 from cassette_lab.server.mock_model import Answer, MockModel
 from cassette_lab.session.finding import find_logs
@@ -182,6 +182,12 @@ def test_what_is_missing_is_told(recorded: Recorded, tmp_path: Path) -> None:
 
     with pytest.raises(MismatchError, match=r"the recorded session session-1 was not run \(5 calls\)"):
         asyncio.run(strict())
+
+
+def test_a_write_mode_that_is_none_is_told(tmp_path: Path) -> None:
+    unknown: Any = "append"
+    with pytest.raises(ConfigError, match="create or truncate, not 'append'"):
+        HarnessRecording(tmp_path, write_mode=unknown)
 
 
 def test_a_recording_is_not_written_over(recorded: Recorded) -> None:

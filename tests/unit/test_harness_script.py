@@ -256,7 +256,8 @@ class TestFolders:
     def test_a_trace_tells_which_model_was_asked(self, tmp_path: Path) -> None:
         route = {"provider": "p", "model": "large"}
         asked = {"e": "stream", "stream": 1, "marked": True, "sessionId": "root", "digests": digests("1"), "options": route}
-        folder = self.write(tmp_path, asked)
+        title = {**asked, "stream": 2, "marked": False, "options": {**route, "model": "tiny", "purpose": "title"}}
+        folder = self.write(tmp_path, title, asked)
         assert route_of(folder) == route
         (only,) = load_sessions(folder)
         assert only.calls[0].digests == {**digests("1"), **route}

@@ -62,7 +62,7 @@ def load_sessions(folder: Path) -> list[RecordedSession]:
     """
     logs = [read_session(found.path) for found in find_logs(folder / SESSIONS)] if (folder / SESSIONS).is_dir() else []
     if not logs:
-        raise ConfigError("there is no recorded harness run in this folder: record one first", path=folder)
+        raise ConfigError("there is no recorded run of the harness here: record one first", path=folder)
     sessions = [_session(log) for log in logs]
     if (folder / TRACE).exists():
         _add_trace({session.id: session for session in sessions}, read_trace(folder / TRACE))
@@ -129,7 +129,8 @@ def route_of(folder: Path) -> dict[str, str]:
     """The provider and the model that a recording asked first; nothing where it has no trace."""
     if not (folder / TRACE).exists():
         return {}
-    asked = next((request_of(event) for event in read_trace(folder / TRACE) if event.get("e") == "stream"), {})
+    steps = (event for event in read_trace(folder / TRACE) if event.get("e") == "stream" and is_logged(event))
+    asked = next(map(request_of, steps), {})
     return {name: asked[name] for name in ("provider", "model") if isinstance(asked.get(name), str)}
 
 

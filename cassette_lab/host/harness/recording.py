@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Final, Literal, Self, TypeAlias, TypeVar
+from typing import Any, ClassVar, Final, Literal, Self, TypeAlias, TypeVar, get_args
 
 from cassette_lab.errors import CassetteLabError, ConfigError
 from cassette_lab.flight.model import Snapshot
@@ -174,6 +174,8 @@ class HarnessRecording(HarnessTape):
 
     def __init__(self, folder: str | Path, *, write_mode: WriteMode = "create", **options: Any) -> None:
         super().__init__(folder, options)
+        if write_mode not in get_args(WriteMode):
+            raise ConfigError(f"the write mode of a harness run is create or truncate, not {write_mode!r}", field="write_mode")
         self.flights: Snapshot | None = None
         self._write_mode = write_mode
         self._trace: TraceWriter | None = None

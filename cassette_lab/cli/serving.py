@@ -8,12 +8,14 @@ from pathlib import Path
 from cassette_lab.cli.grammar import Call, Command, Option, one_of, whole_number
 from cassette_lab.cli.output import complain, say
 from cassette_lab.errors import MismatchError, MissingFileError
+from cassette_lab.looking import exists
 from cassette_lab.words import plural
 
 
 def serve_replay(call: Call) -> int:
-    """Answer chat completions from session logs until interrupted; then say what was not asked for."""
+    """Answer chat completions from session logs until interrupted, a line each; then say what was not asked for."""
     from cassette_lab.server.run import LOOPBACK, address_of, listen, make_server
+    from cassette_lab.session.families import family_of
     from cassette_lab.session.replay_model import ReplayModel
     from cassette_lab.session.scripts import load_session_scripts
 
@@ -22,8 +24,12 @@ def serve_replay(call: Call) -> int:
     if override is not None and not Path(override).is_file():
         raise MissingFileError("there is no such override file", path=override)
     unfinished = options.get("unfinished", "raise")
-    scripts = load_session_scripts(call.operands[0], call.operands[1:], override, unfinished=unfinished)
-    model = ReplayModel(scripts, binding=options.get("binding", "first-call"), pace_ms=options.get("pace_ms", 0))
+    primary, children = call.operands[0], list(call.operands[1:])
+    if not children and exists(primary.rpartition("#")[0] or primary):
+        primary, children = family_of(primary)
+    scripts = load_session_scripts(primary, children, override, unfinished=unfinished)
+    binding, pace_ms = options.get("binding", "first-call"), options.get("pace_ms", 0)
+    model = ReplayModel(scripts, binding=binding, pace_ms=pace_ms, tell=_tell)
     server = make_server(model)
     with listen(options.get("host", LOOPBACK), options.get("port", 0)) as listening:
         calls = sum(len(script.entries) for script in scripts)
@@ -43,11 +49,16 @@ def serve_replay(call: Call) -> int:
     return 0
 
 
+def _tell(sentence: str) -> None:
+    say(sentence)
+    sys.stdout.flush()
+
+
 SERVE_REPLAY = Command(
     "serve-replay",
     "LOG...",
     (1, None),
-    "answer an agent's model calls from session logs: the session's, then its subagents'",
+    "answer an agent's model calls from session logs: a session's, then its subagents'; or a folder with all",
     serve_replay,
     (
         Option("--port", "port", "of this machine; default: a free one, which is printed", "N", whole_number(65535)),

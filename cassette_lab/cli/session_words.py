@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import takewhile
-from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
 from cassette_lab.jsonio.text import show
@@ -19,8 +17,6 @@ SHOWN: Final = 12
 _ID: Final = 36
 _END: Final = 18
 _DEEPEST: Final = 8
-_MOST_COPIES: Final = 100
-"""Of one session in a list, for its children to be told apart."""
 _NAME: Final = 200
 """Characters of a name where it stands alone: a log may have one of any length."""
 
@@ -75,18 +71,9 @@ def arranged(rows: Sequence[JsonObject]) -> Iterator[tuple[int, JsonObject]]:
 
 
 def _parent_of(row: JsonObject, number: int, rows: Sequence[JsonObject], candidates: Sequence[int]) -> int | None:
-    if len(candidates) > _MOST_COPIES:
-        return None
-    likeness = {each: _shared_start(row["file"] or "", rows[each]["file"] or "") for each in candidates if each != number}
-    most = max(likeness.values(), default=0)
-    nearest = [each for each, shared in likeness.items() if shared == most]
-    return nearest[0] if len(nearest) == 1 else None
+    from cassette_lab.session.families import nearest
 
-
-def _shared_start(one: str, other: str) -> int:
-    """How many parts of two paths are the same, from the left."""
-    pairs = zip(PurePath(one).parts, PurePath(other).parts, strict=False)
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+    return nearest(row["file"] or "", [(each, rows[each]["file"] or "") for each in candidates if each != number])
 
 
 def _began(row: JsonObject) -> tuple[bool, str]:

@@ -7,15 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from cassette_lab.contracts import ModelRequest
 from cassette_lab.errors import ConfigError, MismatchError
 from cassette_lab.jsonio.text import show
 from cassette_lab.session.entries import ReplayEntry, SessionScript, message_texts
+from cassette_lab.words import plural
 
 BindingStrategy: TypeAlias = Literal["first-call", "content"]
 """How a live session finds its script: by the order of first calls, or by what its first user message says."""
+
+
+_SHOWN_SCRIPTS: Final = 5
+_SHOWN_CHARACTERS: Final = 80
 
 
 @dataclass(slots=True)
@@ -64,6 +69,20 @@ class ScriptBinding:
                 },
             )
         return entries[index]
+
+    def place_of(self, session_id: str | None) -> tuple[str, int, int] | None:
+        """Which recorded session a live one has taken, how many of its calls were asked for, and how many it has."""
+        bound = self._bound.get(session_id)
+        return None if bound is None else (bound.script.recorded_id, bound.cursor, len(bound.script.entries))
+
+    def __repr__(self) -> str:
+        taken = list(self._bound.values())
+        scripts = [*(bound.script for bound in taken), *self._free]
+        asked = sum(min(bound.cursor, len(bound.script.entries)) for bound in taken)
+        names = ", ".join(script.recorded_id[:_SHOWN_CHARACTERS] for script in scripts[:_SHOWN_SCRIPTS])
+        names += ", …" if len(scripts) > _SHOWN_SCRIPTS else ""
+        calls = sum(len(script.entries) for script in scripts)
+        return show(f"{plural(len(scripts), 'recorded session')} ({names}), {asked:,} of {plural(calls, 'call')} asked for")
 
     def assert_consumed(self) -> None:
         """Raise ``MismatchError`` (reason ``not-consumed``) unless every script is taken and at its end."""

@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from cassette_lab.errors import FormatError
+from cassette_lab.jsonio.text import show
+from cassette_lab.looking import exists
 from cassette_lab.session.chunks import RowError
 from cassette_lab.session.finding import is_store
 from cassette_lab.session.header import read_header
@@ -27,6 +29,7 @@ from cassette_lab.session.rows import GapError, Rows, read_json
 from cassette_lab.session.sqlite import SqliteStore
 
 _COMPARED_BYTES: Final = 1 << 12
+_SHOWN_CHARACTERS: Final = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +52,8 @@ class Update:
 def follow(path: str | Path, session_id: str | None = None) -> Follower:
     """Follow a log, which is named as for ``open_session``; nothing of it is read yet.
 
-    A log that is a file need not be there yet. Raises ``FormatError`` for a folder that has none.
+    A log that is a file need not be there yet, nor the folder of ``FOLDER#ID``. Raises ``FormatError`` for a folder
+    that has none.
     """
     place = locate(path, session_id)
     return StoreFollower(*place) if is_store(place.path) else FileFollower(*place)
@@ -70,6 +74,15 @@ class Follower(ABC):
         self._physical = Physical("jsonl", 0)
         self._waiting_bytes = 0
         self._failed = False
+
+    def __repr__(self) -> str:
+        """A line: what is followed, and how far it was read."""
+        header = self.header
+        told = (
+            "nothing read yet" if header is None else f"session {header.id[:_SHOWN_CHARACTERS]}, {self._rows.position:,} events"
+        )
+        waiting = f", {self._waiting_bytes:,} bytes waiting" if self._waiting_bytes else ""
+        return show(f"<{type(self).__name__} {self.path}: {told}{waiting}>")
 
     @abstractmethod
     def read(self) -> Update:
@@ -141,6 +154,7 @@ class FileFollower(Follower):
 
     def read(self) -> Update:
         """See ``Follower``."""
+        self._find()
         file = LogFile(self.path)
         try:
             before = 0 if not self._told else max(self._marks)
@@ -164,6 +178,14 @@ class FileFollower(Follower):
         self._marks[self._rows.position] = self._digest.digest()
         self._waiting_bytes = self._physical.size_bytes - self._kept
         return Update(shared, rows, self._rows.position, shared < before, self._waiting_bytes, problem)
+
+    def _find(self) -> None:
+        """A folder that was not there yet when it was named with an id may be there by now."""
+        if self._session_id is None and not exists(self.path):
+            place = locate(self.path)
+            if place.session_id is not None and is_store(place.path):
+                raise FormatError("the session lies in a SQLite store; follow it anew, now that it is there", path=place.path)
+            self.path, self._session_id = str(place.path), place.session_id
 
     def _is_another(self, file: LogFile) -> bool:
         """Whether what was read is no longer what the file says: it was cut, or another one took its place."""

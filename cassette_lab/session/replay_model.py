@@ -6,9 +6,9 @@ Source: session logs, Stream replay (binding, throw and hang entries, pacing).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from pathlib import Path
-from typing import Self
+from typing import Final, Self
 
 from cassette_lab.contracts import AbortSignal, ModelRequest, StreamChunk
 from cassette_lab.errors import AbortError, CassetteLabError, ConfigError, RecordedError
@@ -18,18 +18,27 @@ from cassette_lab.session.entries import HangEntry, ReplayEntry, SessionScript, 
 from cassette_lab.session.placeholders import resolve_entry
 from cassette_lab.session.scripts import Unfinished, load_session_scripts
 
+_SHOWN_CHARACTERS: Final = 80
+
 
 class ReplayModel:
     """An ``LlmAdapter`` that plays the scripts of recorded sessions, for any agent loop.
 
     A call belongs to its script's next entry from the moment ``stream`` is called, whether and when its stream is read.
-    ``pace_ms`` is waited before each chunk (a whole number of milliseconds). For ``binding`` see ``ScriptBinding``.
+    ``pace_ms`` is waited before each chunk (a whole number of milliseconds). For ``binding`` see ``ScriptBinding``. ``tell``
+    is called with a sentence for each call: which recorded session answers it, or why none does.
     Raises ``ConfigError`` for an option that cannot be (code ``BAD_PACE`` for the pace).
     """
 
     def __init__(
-        self, scripts: Sequence[SessionScript], *, binding: BindingStrategy = "first-call", pace_ms: float = 0
+        self,
+        scripts: Sequence[SessionScript],
+        *,
+        binding: BindingStrategy = "first-call",
+        pace_ms: float = 0,
+        tell: Callable[[str], object] | None = None,
     ) -> None:
+        self._tell = tell
         self._pace_s = _checked_pace(pace_ms) / 1000
         self._binding = ScriptBinding(scripts, binding=binding)
 
@@ -61,7 +70,22 @@ class ReplayModel:
             entry = resolve_entry(self._binding.next_entry(request), request.messages)
         except CassetteLabError as error:  # the model's failures come from its stream
             entry = error
+        if self._tell is not None:
+            self._tell(self._told(request.session_id, entry))
         return _played(entry, request.signal, self._pace_s)
+
+    def _told(self, session_id: str | None, entry: ReplayEntry | CassetteLabError) -> str:
+        if isinstance(entry, CassetteLabError):
+            return f"refused: {entry.message}"
+        place = self._binding.place_of(session_id)
+        assert place is not None, "a call that is answered has a script"  # noqa: S101
+        recorded_id, call, calls = place
+        live = "a session without an id" if session_id is None else f"session {session_id[:_SHOWN_CHARACTERS]}"
+        ends = f", which fails: {entry.code}" if isinstance(entry, ThrowEntry) else ""
+        return f"{live}: call {call:,} of {calls:,} of {recorded_id[:_SHOWN_CHARACTERS]}{ends}"
+
+    def __repr__(self) -> str:
+        return f"<ReplayModel: {self._binding!r}>"
 
     def assert_consumed(self) -> None:
         """Raise ``MismatchError`` unless every recorded session was asked for, and every call of each."""

@@ -51,7 +51,8 @@ def test_an_agent_in_another_process_is_answered_until_ctrl_c(tmp_path: Path) ->
         assert client.chat(session="x", stream=True).said == "one"
         assert client.chat(session="y").json["choices"][0]["message"]["content"] == "inner"
         assert client.chat(session="x", stream=True).said == "two"
-        assert stopped(process) == (0, "stopped\n", "")
+        told = "session x: call 1 of 2 of main\nsession y: call 1 of 1 of child\nsession x: call 2 of 2 of main\n"
+        assert stopped(process) == (0, f"{told}stopped\n", "")
 
 
 def test_calls_without_an_end_are_served_as_one_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -62,7 +63,29 @@ def test_calls_without_an_end_are_served_as_one_says(tmp_path: Path, capsys: pyt
         assert what == "1 recorded session with 1 call"
         reply = client.chat(session="x")
         assert (reply.status, reply.json["error"]["code"]) == (502, "STREAM_CLOSED")
-        assert stopped(process) == (0, "stopped\n", "")
+        assert client.chat(session="\x1b[31m" + "y" * 500).status == 409
+        code, out, errors = stopped(process)
+    first, second, last = out.splitlines()
+    assert (code, first, last, errors) == (0, "session x: call 1 of 1 of sample, which fails: STREAM_CLOSED", "stopped", "")
+    assert second.startswith(r"refused: session \u{001b}[31myyy")
+
+
+def test_a_folder_is_served_with_the_subagents_of_its_session(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for day in ("monday", "tuesday"):
+        log(tmp_path / day / "r" / "session.jsonl", *call(f"root of {day}"), id="root")
+        log(tmp_path / day / "c" / "session.jsonl", *call(f"child of {day}"), id="child", parentSession="root")
+        log(tmp_path / day / "g" / "session.jsonl", *call(f"grandchild of {day}"), id="grandchild", parentSession="child")
+    assert main(["serve-replay", str(tmp_path)]) == 1
+    assert "2 sessions begin in this folder: root, root; name one of them (PATH#ID)" in capsys.readouterr().err
+    log(tmp_path / "tuesday" / "o" / "session.jsonl", *call("other"), id="other")
+    for name in (str(tmp_path / "monday"), f"{tmp_path / 'tuesday'}#root"):
+        with served(name) as (process, client, what):
+            assert what == "3 recorded sessions with 3 calls"
+            day = "monday" if "monday" in name else "tuesday"
+            assert client.chat(session="x").json["choices"][0]["message"]["content"] == f"root of {day}"
+            stopped(process)
+    assert main(["serve-replay", f"{tmp_path / 'tuesday'}#none"]) == 1
+    assert "is of the session none" in capsys.readouterr().err
 
 
 def test_at_the_end_it_says_what_was_not_asked_for(tmp_path: Path) -> None:
@@ -73,7 +96,7 @@ def test_at_the_end_it_says_what_was_not_asked_for(tmp_path: Path) -> None:
     with served(*sessions(tmp_path), "--override", str(override), "--pace-ms", "1") as (process, client, _):
         assert client.chat("secret-of-mine", session="x").error == (500, "SERVER", "m")
         code, out, errors = stopped(process)
-    assert (code, out) == (0, "stopped\n")
+    assert (code, out) == (0, "session x: call 1 of 2 of main, which fails: SERVER\nstopped\n")
     assert errors.startswith(
         "cassette-lab: the recording was not used up: 1 of 2 recorded sessions made no call; session x made 1 of 2"
     )

@@ -254,3 +254,13 @@ class TestStores:
 
 def delta_data(text: str) -> dict[str, Any]:
     return {"turn": 1, "step": 1, "chunk": {"type": "text-delta", "index": 0, "text": text}}
+
+
+def test_a_folder_may_come_after_it_was_named_with_an_id_and_a_follower_shows_how_far_it_is(tmp_path: Path) -> None:
+    follower = follow(f"{tmp_path / 'later'}#sample")
+    with pytest.raises(FormatError, match="no such file"):
+        follower.read()
+    assert repr(follower).endswith("later#sample: nothing read yet>")
+    path = write(tmp_path / "later" / "s" / "session.jsonl", text(header(), *turn()) + b'{"type"')
+    assert follower.read().event_count == TURN_EVENTS
+    assert repr(follower) == f"<FileFollower {path}: session sample, 8 events, 7 bytes waiting>"

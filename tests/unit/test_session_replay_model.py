@@ -213,3 +213,18 @@ def test_from_files(tmp_path: Path) -> None:
     assert asyncio.run(use()) == ["root", "b", "a"]
     with pytest.raises(MissingFileError):
         ReplayModel.from_files(tmp_path / "none.jsonl")
+
+
+def test_it_shows_what_it_plays_and_tells_who_answers() -> None:
+    told: list[str] = []
+    replay = ReplayModel([script("a", "one", "two"), script("\x1b[31mb", "three")], tell=told.append)
+    assert repr(replay) == r"<ReplayModel: 2 recorded sessions (a, \u{001b}[31mb), 0 of 3 calls asked for>"
+    replay.stream(ModelRequest([], session_id="x"))
+    assert told == ["session x: call 1 of 2 of a"]
+    assert "1 of 3 calls" in repr(replay)
+    for _ in range(2):
+        replay.stream(ModelRequest([]))
+    assert told[1:] == [
+        "a session without an id: call 1 of 1 of \x1b[31mb",
+        "refused: the session without an id makes model call 2, but only 1 of it are recorded; record the session again",
+    ]

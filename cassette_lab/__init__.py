@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from cassette_lab.session.opening import open_session
     from cassette_lab.session.replay_model import ReplayModel
     from cassette_lab.tables import Lab, load
-    from cassette_lab.views import report, stop_reasons, timeline, timing_deltas, topology
+    from cassette_lab.views import report, stop_reasons, timeline, timing_deltas, topology, waterfall
 
 _HOME = {
     "AbortController": "contracts",
@@ -108,6 +108,7 @@ _HOME = {
     "timing_deltas": "views",
     "tool": "host.tools",
     "topology": "views",
+    "waterfall": "views",
 }
 
 __all__ = [
@@ -167,6 +168,7 @@ __all__ = [
     "timing_deltas",
     "tool",
     "topology",
+    "waterfall",
 ]
 
 

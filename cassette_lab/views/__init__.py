@@ -8,5 +8,6 @@ from cassette_lab.views.outcomes import stop_reasons
 from cassette_lab.views.report import report
 from cassette_lab.views.timelines import timeline
 from cassette_lab.views.topologies import topology
+from cassette_lab.views.waterfalls import waterfall
 
-__all__ = ["Drawing", "report", "stop_reasons", "timeline", "timing_deltas", "topology"]
+__all__ = ["Drawing", "report", "stop_reasons", "timeline", "timing_deltas", "topology", "waterfall"]

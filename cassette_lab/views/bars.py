@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from cassette_lab.views.layout import (
     BAR_HEIGHT,
     PLOT_WIDTH,
+    ROW_STEP,
     Label,
     bar_columns,
     beside_labels,
@@ -22,13 +23,15 @@ from cassette_lab.views.layout import (
     note_marks,
     text_rows,
 )
-from cassette_lab.views.theme import CATEGORIES, INK, PALE, PAPER, Category, pad
+from cassette_lab.views.theme import CATEGORIES, INK, MUTED, PALE, PAPER, Category, pad
 
 if TYPE_CHECKING:
     import altair as alt
 
 _ENDS: Final = {"cross": "M0.5,-1L2.5,1M0.5,1L2.5,-1", "cap": "M0,-1.7L0,1.7", "notch": "M0.2,-1.3L-1.3,0L0.2,1.3Z"}
 _TRIANGLE: Final = "M-1,-3L1,-3L0,-1.2Z"  # above the bar, pointing at the time
+_BLOCKS: Final = "─▓"
+"""Glyphs that fill a bar of characters as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +47,10 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A row: its label, the segments in order, the mark at the end, triangles (place, filled) above, and words beside."""
+    """A row: its label, the segments in order, the mark at the end, triangles (place, filled) above, and words beside.
+
+    ``stops`` are further end marks, of segments that others follow; ``gaps`` are dotted lines from one to the next.
+    """
 
     label: Label
     segments: tuple[Segment, ...] = ()
@@ -52,6 +58,8 @@ class Bar:
     text_note: str = ""
     ended: Category | None = None
     triangles: tuple[tuple[float, bool], ...] = ()
+    stops: tuple[tuple[float, Category], ...] = ()
+    gaps: tuple[tuple[float, float], ...] = ()
 
     @property
     def end(self) -> float:
@@ -60,9 +68,18 @@ class Bar:
 
 
 def bars_chart(
-    bars: Sequence[Bar], longest: float, per_unit: float, axis: alt.Axis, title: str, notes: Sequence[str]
+    bars: Sequence[Bar],
+    longest: float,
+    per_unit: float,
+    axis: alt.Axis,
+    title: str,
+    notes: Sequence[str],
+    cuts: Sequence[tuple[float, str]] = (),
 ) -> alt.TopLevelMixin:
-    """The picture: an axis from 0 to ``longest``, labelled in units of ``per_unit``."""
+    """The picture: an axis from 0 to ``longest``, labelled in units of ``per_unit``.
+
+    ``cuts`` are places where something was left out of the axis, and what; a dotted line through all rows marks each.
+    """
     import altair as alt
 
     hair = longest / PLOT_WIDTH * 2  # a segment is at least two pixels wide
@@ -85,6 +102,7 @@ def bars_chart(
         "strokeWidth": alt.StrokeWidth("line:Q", scale=None),
     }
     layers = [
+        *_cut_marks(cuts, per_unit, x, ROW_STEP * len(bars)),
         chart_of(pieces)
         .mark_bar(height=BAR_HEIGHT)
         .encode(
@@ -95,8 +113,17 @@ def bars_chart(
             description="about:N",
             tooltip=alt.Tooltip("about:N", title="call"),
             **ink,
-        )
+        ),
     ]
+    dots = [
+        {"row": line, "start": first / per_unit, "end": last / per_unit}
+        for line, bar in enumerate(bars)
+        for first, last in bar.gaps
+        if last - first > hair
+    ]
+    if dots:
+        dotted = chart_of(dots).mark_rule(color=MUTED, strokeWidth=1.5, strokeDash=[1.5, 3])
+        layers.append(dotted.encode(x=x, x2="end:Q", y=y))
     if marks:
         look = {"shape": alt.Shape("shape:N", scale=None), "size": alt.Size("size:Q", scale=None), **ink}
         layers.append(chart_of(marks).mark_point(opacity=1).encode(x=x, y=y, **look))
@@ -138,12 +165,29 @@ def _marks(bar: Bar, pixel: float) -> list[dict[str, Any]]:
     marks: list[dict[str, Any]] = []
     notch = bar.ended is not None and bar.ended.end == "notch"
     too_short = notch and bar.end - bar.segments[-1].start < 14 * pixel  # a notch would leave nothing of it
-    if bar.ended is not None and bar.ended.end != "plain" and not too_short:
-        ink = {"fill": PAPER, "stroke": "transparent"} if notch else {"fill": "transparent", "stroke": bar.ended.colour}
-        marks.append({"start": bar.end, "shape": _ENDS[bar.ended.end], "size": 90, "line": 2.5, **ink})
+    for at, ended in (*bar.stops, *([(bar.end, bar.ended)] if bar.ended is not None and not too_short else [])):
+        if ended.end != "plain":
+            notched = ended.end == "notch"
+            ink = {"fill": PAPER, "stroke": "transparent"} if notched else {"fill": "transparent", "stroke": ended.colour}
+            marks.append({"start": at, "shape": _ENDS[ended.end], "size": 90, "line": 2.5, **ink})
     for at, filled in bar.triangles:
         marks.append({"start": at, "shape": _TRIANGLE, "size": 40, "line": 1, "fill": INK if filled else PAPER, "stroke": INK})
     return marks
+
+
+def _cut_marks(cuts: Sequence[tuple[float, str]], per_unit: float, x: alt.X, height: int) -> list[Any]:
+    """Dotted lines behind the bars, with words at their lower ends."""
+    import altair as alt
+
+    if not cuts:
+        return []
+    values = [{"start": at / per_unit, "left_out": text} for at, text in cuts]
+    line = chart_of(values).mark_rule(color=MUTED, strokeWidth=1, strokeDash=[2, 4])
+    words = chart_of(values).mark_text(align="center", baseline="top", dy=4, fontSize=11, color=MUTED)
+    return [
+        line.encode(x=x, y=alt.value(0), y2=alt.value(height)),
+        words.encode(x=x, y=alt.value(height), text="left_out:N"),
+    ]
 
 
 def _characters(bar: Bar, longest: float, width: int) -> str:
@@ -164,5 +208,7 @@ def _character(segment: Segment, *, mixed: bool) -> str:
     if segment.pale:
         return "░"
     if mixed and segment.category is not CATEGORIES["completed"]:
+        return segment.category.glyph
+    if segment.category.glyph in _BLOCKS:
         return segment.category.glyph
     return {"hollow": "▢", "hatched": "▨"}.get(segment.category.fill, "█")

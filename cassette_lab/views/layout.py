@@ -124,13 +124,13 @@ def note_marks(values: Sequence[dict[str, Any]], dx: float, align: Literal["left
     return cast("alt.Chart", text)
 
 
-def empty(title: str) -> alt.TopLevelMixin:
-    """The picture of no calls."""
+def empty(title: str, words: str = "This recording has no calls.") -> alt.TopLevelMixin:
+    """The picture of no calls: words."""
     import altair as alt
 
-    text = chart_of([{"text": "This recording has no calls."}])
-    words = text.mark_text(align="left", color=MUTED, fontSize=12).encode(x=alt.value(0), text="text:N")
-    return finish(words.properties(width=PLOT_WIDTH, height=30), title, [])
+    text = chart_of([{"text": words}])
+    shown = text.mark_text(align="left", color=MUTED, fontSize=12).encode(x=alt.value(0), text="text:N")
+    return finish(shown.properties(width=PLOT_WIDTH, height=30), title, [])
 
 
 def finish(chart: alt.TopLevelMixin, title: str, notes: Sequence[str]) -> alt.TopLevelMixin:

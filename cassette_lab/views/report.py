@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING, Any, Final
 from cassette_lab.errors import ConfigError
 from cassette_lab.views.drawing import Drawing
 from cassette_lab.views.outcomes import stop_reasons
-from cassette_lab.views.rows import Calls, HasCalls, Row, calls_of, category_numbers, shown, source_text, sources_of, tree_rows
+from cassette_lab.views.rows import (
+    Calls,
+    Row,
+    calls_of,
+    category_numbers,
+    loaded,
+    shown,
+    source_text,
+    sources_of,
+    tree_rows,
+)
 from cassette_lab.views.theme import STYLE
 from cassette_lab.views.timelines import timeline
 from cassette_lab.views.topologies import topology
@@ -41,7 +51,7 @@ def report(
     ``max_calls`` calls. Nothing a call said is in it unless ``bodies`` is set, which needs a lab loaded with
     ``bodies=True``. The same data give the same file, byte for byte. Raises ``ConfigError`` where bodies are missing.
     """
-    lab = _loaded(data)
+    lab = loaded(data)
     table = calls_of(lab)
     if bodies and not set(_BODIES) <= set(table.column_names):
         raise ConfigError("a report with bodies needs a lab that has them: load(..., bodies=True)")
@@ -49,14 +59,6 @@ def report(
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(_page(lab, table, title, charts, max_calls, bodies=bodies), encoding="utf-8")
     return target
-
-
-def _loaded(data: Calls) -> HasCalls | pa.Table:
-    if hasattr(data, "schema") or hasattr(data, "calls"):
-        return data
-    from cassette_lab.tables import load
-
-    return load(*([data] if isinstance(data, (str, PathLike)) else data))
 
 
 def _page(lab: Any, table: pa.Table, title: str | None, charts: Sequence[Drawing], max_calls: int, *, bodies: bool) -> str:

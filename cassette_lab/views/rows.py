@@ -39,14 +39,17 @@ NO_LABEL = "(no label)"
 
 def calls_of(data: Calls) -> pa.Table:
     """The calls table of ``data``; a path (or several) is loaded and verified first."""
-    if hasattr(data, "schema"):
+    some = loaded(data)
+    return some.calls if hasattr(some, "calls") else some
+
+
+def loaded(data: Calls) -> HasCalls | pa.Table:
+    """``data`` itself, a lab or a calls table; a path (or several) is loaded and verified first."""
+    if hasattr(data, "schema") or hasattr(data, "calls"):
         return data
-    if hasattr(data, "calls"):
-        return data.calls
     from cassette_lab.tables import load
 
-    paths = [data] if isinstance(data, (str, PathLike)) else list(data)
-    return load(*paths).calls
+    return load(*([data] if isinstance(data, (str, PathLike)) else data))
 
 
 def sources_of(table: pa.Table) -> list[str]:

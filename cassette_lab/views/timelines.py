@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from cassette_lab.views.bars import Bar, Segment, bars_chart, bars_text
 from cassette_lab.views.drawing import Cells, Drawing
 from cassette_lab.views.layout import MAX_ROWS, Label, empty, time_axis, time_unit
-from cassette_lab.views.rows import Calls, Row, calls_of, title_of, tree_rows
+from cassette_lab.views.rows import Calls, Row, calls_of, loaded, title_of, tree_rows
 from cassette_lab.views.slices import AXIS, sliced_timeline
 from cassette_lab.views.theme import pad
+from cassette_lab.views.waterfalls import waterfall
 from cassette_lab.words import duration_text, plural
 
 if TYPE_CHECKING:
     import altair as alt
+
+    from cassette_lab.tables import Lab
 
 _NUMERIC: Final = frozenset({"admitted at", "start latency", "duration"})
 
@@ -24,8 +27,13 @@ def timeline(data: Calls, *, max_rows: int = MAX_ROWS) -> Drawing:
 
     ``data``: a lab, its ``calls`` table, or paths. Each file has its own zero: the moment its first call was admitted.
     The pale part of a bar is the start latency. More than ``max_rows`` calls are drawn in time slices, a row per label.
+    Of a lab that has session logs and no recorded calls it is the ``waterfall``.
     """
-    table = calls_of(data)
+    lab = loaded(data)
+    table = calls_of(lab)
+    sessions = getattr(lab, "sessions", None)
+    if not len(table) and sessions is not None and len(sessions):
+        return waterfall(cast("Lab", lab))
     title = title_of("Timeline", table)
     if len(table) > max_rows:
         return sliced_timeline(table, title)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from itertools import product
 from os import PathLike
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
@@ -12,7 +13,7 @@ import pyarrow as pa
 from cassette_lab.errors import ConfigError
 from cassette_lab.jsonio.text import show
 from cassette_lab.tables.lab import Lab
-from cassette_lab.tables.schemas import FLIGHT_TABLES, SESSION_TABLES
+from cassette_lab.tables.schemas import FLIGHT_TABLES, SESSION_TABLES, TABLES
 
 Format: TypeAlias = Literal["parquet", "arrow"]
 
@@ -29,8 +30,9 @@ def write_tables(
 
     Where there are sessions or flight records, their tables are written, too.
 
-    The files are called ``calls.parquet`` or ``calls.arrow`` and so on; older ones are replaced, each at once. They hold
-    what the lab holds: metadata only, unless it was loaded with ``bodies=True``. Gives name, rows and path of each table.
+    The files are called ``calls.parquet`` or ``calls.arrow`` and so on; older ones are replaced, each at once, and those of an
+    earlier load that this one does not write are removed: a folder holds the tables of one lab. They hold what the lab holds:
+    metadata only, unless it was loaded with ``bodies=True``. Gives name, rows and path of each table.
     Raises ``ConfigError`` for an unknown format and where the folder cannot be written.
     """
     if format not in _FORMATS:
@@ -51,10 +53,35 @@ def write_tables(
                 with contextlib.suppress(OSError):
                     unfinished.unlink(missing_ok=True)
             written.append((name, len(table), path))
+        _remove_others(target, {path for _, _, path in written})
     except OSError as error:
         reason = error.strerror or str(error)
         raise ConfigError(f"the tables cannot be written there ({reason}); name another folder", path=target) from error
     return written
+
+
+def _remove_others(folder: Path, written: set[Path]) -> None:
+    """Remove what an earlier load wrote there, in either format; whatever else has such a name stays."""
+    for name, format_ in product(TABLES, _FORMATS):
+        path = folder / f"{name}.{format_}"
+        if path not in written and path.is_file() and _table_of(path, format_) == name:
+            path.unlink()
+
+
+def _table_of(path: Path, format_: str) -> str | None:
+    """Which of our tables a file holds, as its schema says; None where it is no file of ours."""
+    try:
+        if format_ == "parquet":
+            import pyarrow.parquet as pq
+
+            schema = pq.read_schema(path)
+        else:
+            with pa.memory_map(str(path)) as file, pa.ipc.open_file(file) as reader:
+                schema = reader.schema
+    except (OSError, pa.ArrowException):
+        return None
+    name: bytes = (schema.metadata or {}).get(b"cassette_lab.table", b"")
+    return name.decode(errors="replace")
 
 
 def _write(table: pa.Table, path: Path, format: Format) -> None:  # noqa: A002

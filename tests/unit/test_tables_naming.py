@@ -10,6 +10,8 @@ import pytest
 import cassette_lab as cl
 from cassette_lab.session.frames import compress_frame
 from cassette_lab.session.helper import Helper
+from cassette_lab.tables import write_tables
+from tests.benchmarks.generate import cassette_file
 from tests.unit.session_files import asked, log_file
 from tests.unit.session_samples import START_MS, write
 from tests.unit.test_session_sqlite import make_store, row
@@ -59,3 +61,25 @@ def test_a_log_that_has_just_begun_stops_no_folder(tmp_path: Path, workers: int)
         with pytest.raises(cl.FormatError, match="has just begun"):
             cl.load(begun)
         begun.unlink()
+
+
+def test_a_folder_holds_the_tables_of_one_load_and_keeps_what_is_not_ours(tmp_path: Path) -> None:
+    log = log_file(tmp_path / "a" / "session.jsonl", *asked(1), id="a")
+    cassettes = tmp_path / "runs"
+    cassettes.mkdir()
+    cassette_file(cassettes, 3, "plain")
+    out = tmp_path / "out"
+    cl.load(log).to_pandas("sessions").to_parquet(write(out / "flights.parquet", b""))  # somebody else's
+    write(out / "flight_health.arrow", b"mine")
+    write_tables(cl.load(log), out)
+    write_tables(cl.load(log), out, format="arrow")
+    assert {path.suffix for path in out.glob("sessions.*")} == {".arrow"}
+    write_tables(cl.load(cassettes), out)
+    assert sorted(path.name for path in out.iterdir()) == [
+        "calls.parquet",
+        "cassettes.parquet",
+        "flight_health.arrow",
+        "flights.parquet",
+        "problems.parquet",
+    ]
+    assert (out / "flight_health.arrow").read_bytes() == b"mine"

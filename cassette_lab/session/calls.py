@@ -78,7 +78,7 @@ class CallsTracker:
 
     def add_stretch(self, stretch: Stretch) -> None:
         """Consecutive chunks of a log that is skimmed (formats 0 and 1)."""
-        self._open((stretch.turn, stretch.step), stretch.times[0]).add_stretch(stretch)
+        self._open((stretch.turn, stretch.step), stretch.time0).add_stretch(stretch)
         if stretch.finish is not None:  # its message may follow
             self._is_streaming = False
 

@@ -21,8 +21,7 @@ KIND_OF_ROW: Final[dict[str, DeltaKind]] = {
 }
 """The packed rows' types and the deltas in them."""
 ROW_OF_KIND: Final[dict[str, str]] = {kind: row for row, kind in KIND_OF_ROW.items()}
-MOST_MEMBERS: Final = 1 << 16
-"""So many deltas at most are folded into a run."""
+_MOST_MEMBERS: Final = 1 << 16
 
 
 class RowError(ValueError):
@@ -130,7 +129,7 @@ class RunFolder:
     @property
     def is_full(self) -> bool:
         """No more members should come, so that no run grows without end."""
-        return len(self.texts) >= MOST_MEMBERS
+        return len(self.texts) >= _MOST_MEMBERS
 
     def open(self, key: tuple[Any, ...], seq0: int) -> None:
         """Begin a run, after ``close``."""

@@ -134,15 +134,10 @@ class Derivation:
         return self._awaits_marker and event.type == "session/end-seed" and event.data.get("inherited") is True
 
     def _add_stretch(self, stretch: Stretch) -> None:
-        if self._boundary is not None and stretch.next_seq > self._boundary:
-            inherited = self._boundary - stretch.seq0
-            if inherited > 0:
-                before, stretch = stretch.split(inherited)
-                self._add_stretch(before)
+        if self._boundary is not None and stretch.seq0 >= self._boundary:
             self._cut()
-        self._types[CHUNK_TYPE] += len(stretch.times)
-        for extent in stretch.extents():
-            self._see(*extent)
+        self._types[CHUNK_TYPE] += stretch.chunks
+        self._see(stretch.earliest, stretch.latest)
         self._calls.add_stretch(stretch)
 
     def _add_run(self, run: ChunkRun) -> None:

@@ -75,7 +75,8 @@ class SessionReader:
         except BaseException:
             self._file.close()
             raise
-        self.rows = SkimmedRows(self.header.version) if skim else Rows(self.header.version)
+        header = self.header
+        self.rows = SkimmedRows(header.version, header.seed_length) if skim else Rows(header.version)
         self.kept_end = self._lines.end
 
     def __enter__(self) -> Self:

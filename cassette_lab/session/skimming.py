@@ -10,32 +10,35 @@ from collections.abc import Callable, Iterator
 from itertools import accumulate, islice
 from typing import Any
 
-from cassette_lab.jsonio import MAX_SAFE_INTEGER, JsonObject
-from cassette_lab.session.chunks import MOST_MEMBERS
+from cassette_lab.jsonio import MAX_SAFE_INTEGER
 from cassette_lab.session.quick import DELTAS, PACKED_ROWS, NotQuick, PackedRow
 from cassette_lab.session.rows import Rows
 from cassette_lab.session.skim import ChunkRow, Finish, UsageChunk, skimming_decoder
-from cassette_lab.session.stretches import Run, Stretch, Usages
+from cassette_lab.session.stretches import Stretch
 
 
 class SkimmedRows(Rows):
-    """``Rows`` that keep only what tables without bodies need, chunks of a call as a ``Stretch``."""
+    """``Rows`` that keep only what tables without bodies need, the chunks of a call as a ``Stretch``.
 
-    def __init__(self, version: int) -> None:
+    No stretch goes over the ``boundary``, the seq of the first event that a fork did not inherit, where that is known.
+    """
+
+    def __init__(self, version: int, boundary: int | None = None) -> None:
         super().__init__(version)
-        self._place: tuple[int, int] | None = None
-        """Turn and step of the open stretch; None without one."""
-        self._seq0 = 0
-        self._times: list[int] = []
-        self._runs: list[Run] = []
-        self._usages: Usages = []
+        self._boundary = boundary or None
+        self._stretch: Stretch | None = None
         self._key: tuple[Any, ...] | None = None
-        """What the members of its last run have in common, if that goes on."""
-        self._texts: list[str] = []
+        """What the members of the open run have in common; None without one."""
+        self._is_timed = False
+        """Whether its first member has a time."""
+        self._earliest = self._latest = 0
 
     def close(self) -> None:
         """Add the open stretch to ``rows``."""
-        self._close()
+        if self._stretch is not None:
+            self._end_run()
+            self.rows.append(self._stretch)
+            self._stretch = None
 
     def _decoder(self) -> Callable[[bytes], Any]:
         return skimming_decoder(self._version)
@@ -59,13 +62,10 @@ class SkimmedRows(Rows):
                     continue
                 if row.seq != self.position:
                     return True
-                if self._place is not None:
-                    self._close()
+                if self._stretch is not None:
+                    self.close()
                 self.rows.append(row)
-                self.position += 1
-                self.stored += 1
-                if row.time:
-                    self.has_times = True
+                self._count_row(row.time)
         except NotQuick:
             return True
         return False
@@ -75,16 +75,13 @@ class SkimmedRows(Rows):
         data = row.data
         chunk = data.chunk
         turn, step, index, call_id, name = data.turn, data.step, chunk.index, chunk.call_id, chunk.name
-        texts = self._run((chunk.kind, turn, step, index, call_id, name))
-        times = self._times
-        before = len(times)
-        add_text, add_time = texts.append, times.append
+        stretch = self._add_member((chunk.kind, turn, step, index, call_id, name), len(chunk.text), row.time)
         chunk_type, is_call = type(chunk), call_id is not None
-        add_text(chunk.text)
-        add_time(row.time)
-        position = self.position + 1
+        time, earliest, latest = row.time, self._earliest, self._latest
+        position = self.position
+        chars = 0
         try:
-            for row in rows:  # noqa: PLR1704 - the next one
+            for row in rows if self._boundary is None else islice(rows, self._boundary - position):  # noqa: PLR1704 - the next
                 data = row.data
                 chunk = data.chunk
                 if (
@@ -96,85 +93,99 @@ class SkimmedRows(Rows):
                     or (is_call and (chunk.call_id != call_id or chunk.name != name))
                 ):
                     return row
-                add_text(chunk.text)
-                add_time(row.time)
+                chars += len(chunk.text)
+                time = row.time
+                if time > latest:
+                    latest = time
+                elif time < earliest:
+                    earliest = time
                 position += 1
         except AttributeError:  # its data holds no chunk
             return row
         finally:
-            self.stored += position - self.position
-            self.position = position
-            self.has_times = self.has_times or any(islice(times, before, None))
-        return None
+            count = position - self.position
+            if count:
+                known = time if self._is_timed else None
+                stretch.add_deltas(chunk_type.kind, chars, count, known, known)
+                self._earliest, self._latest = earliest, latest
+                self.position = position
+                self.stored += count
+                if earliest or latest:
+                    self.has_times = True
+        return next(rows, None)
 
     def _add_chunk(self, row: ChunkRow) -> None:
         """A chunk that is no delta."""
-        data = row.data
+        data, time = row.data, row.time
         chunk = data.chunk
-        place = data.turn, data.step
-        times = self._times
-        if place != self._place or len(times) >= MOST_MEMBERS:
-            times = self._open(place)
-        self._key = None
+        stretch = self._stretch_at(data.turn, data.step, time)
+        known = time if time > 0 else None
+        stretch.add(1, known, known)
+        stretch.see(time, time)
+        self._count_row(time)
         if type(chunk) is UsageChunk:
-            self._usages.append((len(times), chunk.usage))
-        times.append(row.time)
-        self.position += 1
-        self.stored += 1
-        if row.time:
-            self.has_times = True
-        if type(chunk) is Finish:
-            self._close(chunk.reason)
+            stretch.usage = chunk.usage
+        elif type(chunk) is Finish:
+            stretch.finish = chunk.reason
+            self.close()
 
     def _add_packed_row(self, row: PackedRow) -> bool:
         """A packed row; False where it must be looked at the exact way."""
-        data = row.data
-        times, texts = list(accumulate(data.dt, initial=row.time0)), data.texts
-        if row.seq0 != self.position or len(times) != len(texts):
+        data, position, time0 = row.data, self.position, row.time0
+        times, texts = list(accumulate(data.dt, initial=time0)), data.texts
+        if row.seq0 != position or len(times) != len(texts):
             return False
-        if min(times) < -MAX_SAFE_INTEGER or max(times) > MAX_SAFE_INTEGER:
+        if self._boundary is not None and position < self._boundary < position + len(times):
             return False
-        place = data.turn, data.step
-        if place != self._place or len(self._times) >= MOST_MEMBERS:
-            self._open(place)
-        self._key = None
-        self._runs.append(Run(len(self._times), row.kind, texts))
-        self._times += times
-        self.position += len(times)
-        self.stored += 1
-        if row.time0:
-            self.has_times = True
+        earliest, latest = min(times), max(times)
+        if earliest < -MAX_SAFE_INTEGER or latest > MAX_SAFE_INTEGER:
+            return False
+        stretch = self._stretch_at(data.turn, data.step, time0)
+        first, last = (time0, times[-1]) if time0 > 0 else (None, None)
+        stretch.add_deltas(row.kind, sum(map(len, texts)), len(times), first, last)
+        stretch.see(earliest, latest)
+        self._count_row(time0)
+        self.position = position + len(times)
         return True
 
     def _add_delta(self, key: tuple[Any, ...], text: str, time: int) -> None:
-        self._run(key).append(text)
-        self._times.append(time)
+        self._add_member(key, text, time)
+
+    def _add_member(self, key: tuple[Any, ...], part: int | str, time: int) -> Stretch:
+        """A delta with this key, of the open run or of a new one: the stretch."""
+        kind, turn, step, *_ = key
+        stretch = self._stretch
+        if stretch is None or self._key != key or self.position == self._boundary:
+            stretch = self._stretch_at(turn, step, time)
+            self._key, self._is_timed = key, time > 0
+            self._earliest = self._latest = time
+        elif time > self._latest:
+            self._latest = time
+        elif time < self._earliest:
+            self._earliest = time
+        known = time if self._is_timed else None
+        stretch.add_deltas(kind, part, 1, known, known)
+        self._count_row(time)
+        return stretch
+
+    def _stretch_at(self, turn: int, step: int, time: int) -> Stretch:
+        """The stretch that the next chunk belongs to, which is of no open run."""
+        self._end_run()
+        stretch = self._stretch
+        if stretch is None or stretch.turn != turn or stretch.step != step or self.position == self._boundary:
+            self.close()
+            if self._boundary is not None and self.position >= self._boundary:
+                self._boundary = None
+            stretch = self._stretch = Stretch(turn, step, self.position, time)
+        return stretch
+
+    def _end_run(self) -> None:
+        if self._stretch is not None and self._key is not None:
+            self._stretch.see(self._earliest, self._latest)
+        self._key = None
+
+    def _count_row(self, time: int) -> None:
         self.position += 1
         self.stored += 1
         if time:
             self.has_times = True
-
-    def _run(self, key: tuple[Any, ...]) -> list[str]:
-        """The texts of the run with this key, to which one will be added: the open one, or a new one."""
-        if self._key == key and len(self._texts) < MOST_MEMBERS:
-            return self._texts
-        kind, turn, step, *_ = key
-        if self._place != (turn, step) or len(self._times) >= MOST_MEMBERS:
-            self._open((turn, step))
-        self._key, self._texts = key, []
-        self._runs.append(Run(len(self._times), kind, self._texts))
-        return self._texts
-
-    def _open(self, place: tuple[int, int]) -> list[int]:
-        """Begin a stretch: its times."""
-        if self._place is not None:
-            self._close()
-        self._place, self._seq0 = place, self.position
-        return self._times
-
-    def _close(self, finish: JsonObject | None = None) -> None:
-        if self._place is None:
-            return
-        self.rows.append(Stretch(*self._place, self._seq0, self._times, self._runs, self._usages, finish))
-        self._place = self._key = None
-        self._times, self._runs, self._usages = [], [], []

@@ -61,21 +61,23 @@ class Stream:
         self._add_deltas(run.kind, run.texts, first, None if first is None else run.last_time)
 
     def add_stretch(self, stretch: Stretch) -> None:
-        """Consecutive chunks of a log that is skimmed."""
-        times, runs = stretch.known_times(), stretch.runs
+        """Consecutive chunks of a log that is skimmed. There are no bodies then."""
         if not self.chunks:
-            self.first_chunk_at = times[0]
-        self.chunks += len(times)
-        self.last_chunk_at = times[-1]
-        if runs:
+            self.first_chunk_at = stretch.first_chunk_at
+        self.chunks += stretch.chunks
+        self.last_chunk_at = stretch.last_chunk_at
+        if stretch.deltas:
             if not self.deltas:
-                self.first_delta_at = times[runs[0].start]
-            self.last_delta_at = times[runs[-1].end - 1]
-            for _, kind, texts in runs:
-                self.deltas += len(texts)
-                self._add_texts(kind, texts)
-        if stretch.usages:
-            self.usage = stretch.usages[-1][1]
+                self.first_delta_at = stretch.first_delta_at
+            self.deltas += stretch.deltas
+            self.last_delta_at = stretch.last_delta_at
+            for kind, part in stretch.parts:
+                if isinstance(part, str):
+                    self._add_texts(kind, (part,))
+                elif part:
+                    self.chars[kind] = self.chars.get(kind, 0) + part
+                    self._ends_high = None
+        self.usage = stretch.usage or self.usage
         if stretch.finish is not None:
             self.finish = stretch.finish
 

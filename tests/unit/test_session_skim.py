@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cassette_lab.errors import FormatError
-from cassette_lab.session import skimming
 from cassette_lab.session.derive import Derivation, derive
 from cassette_lab.session.facts import SessionFacts
 from cassette_lab.session.opening import session_facts
@@ -195,6 +194,7 @@ _DELTA, _FINISHED = (
         [_event("turn/end", {"turn": 1, "reason": {"kind": "error", "error": {"more": 1}, "code": "X"}})],
         [_event("turn/end", {"turn": 1, "reason": {"kind": "aborted", "reason": {"kind": "user"}}})],
         [_DELTA, _FINISHED, _DELTA, _FINISHED, _DELTA],
+        [_DELTA, _chunk("finish", reason={}), _DELTA],
         [_DELTA, _DELTA, {**_DELTA, "seq": 3}, _DELTA],
         [_DELTA, _DELTA, {**_DELTA, "seq": 0}, _DELTA],
         [_DELTA, {**_DELTA, "time": 5.0}, {**_DELTA, "time": 0}, {**_DELTA, "time": 2**53}, _DELTA],
@@ -310,13 +310,6 @@ def test_chunks_in_any_order_and_with_any_times_tell_what_the_exact_way_tells(
     ]
     data = _log(*chunks, seedLength=inherited)
     assert _told(data) == _told_exactly(data)
-
-
-def test_a_call_of_more_chunks_than_a_stretch_holds_is_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    data = _log(*_CALL_CHUNKS[:-1] * 5, _CALL_CHUNKS[-1])
-    exactly = _told_exactly(data)
-    monkeypatch.setattr(skimming, "MOST_MEMBERS", 3)
-    assert _told(data) == exactly
 
 
 def test_the_texts_of_a_skimmed_log_are_not_kept(tmp_path: Path) -> None:

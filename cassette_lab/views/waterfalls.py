@@ -314,9 +314,7 @@ def _cells(sessions: Sequence[Shown]) -> Cells:
     rows = []
     for session in sessions:
         name = "· " * session.depth + session_name(session.session_id)
-        rows += [
-            (name, call.name, *map(duration_text, (call.start, call.end - call.start)), _ended(call)) for call in session.calls
-        ]
+        rows += [(name, *_cells_of(call)) for call in session.calls]
     return Cells(("session", "call", "begins", "duration", "how it ended"), rows, _NUMERIC)
 
 

@@ -139,8 +139,13 @@ def run(environment: Environment, rest: list[str]) -> int:
     """Any command, in the folder it was called from."""
     if not rest:
         raise Stop("run needs a command, for example: python3 dev.py run cassette-lab --help")
-    environment.prepare()
+    environment.prepare(tests=needs_all(rest))
     return environment.become(*rest)
+
+
+def needs_all(command: list[str]) -> bool:
+    """Whether a command may need more than the demo does: everything but our own, and that where it serves."""
+    return command[0] != "cassette-lab" or "serve-replay" in command
 
 
 def lock(environment: Environment, rest: list[str]) -> int:
@@ -220,7 +225,9 @@ class Environment:
         state = read(stamp).split()
         if state[:1] == [wanted] and ("test" in state or not tests) and self.python.exists():
             return
-        say(f"setting up {self.folder.name} (Python {'.'.join(map(str, self.version))}); this happens once")
+        is_ready = state[:1] == [wanted] and self.python.exists()
+        what = "adding what tests and servers need to" if is_ready else "setting up"
+        say(f"{what} {self.folder.name} (Python {'.'.join(map(str, self.version))}); this happens once")
         if shutil.disk_usage(ROOT).free < ROOM_NEEDED_BYTES:
             raise Stop(
                 f"the disk of {ROOT} has less than {ROOM_NEEDED_BYTES // 1024**3} GB left, the environment needs that much"

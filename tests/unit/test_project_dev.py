@@ -120,3 +120,34 @@ def test_a_prepared_environment_is_left_alone(tmp_path: Path, monkeypatch: pytes
     environment.prepare()
     environment.prepare(tests=False)
     assert made == [[], ["--extra", "test"]]
+
+
+@pytest.mark.parametrize(
+    ("command", "tests"),
+    [
+        (["cassette-lab", "sessions", "x"], False),
+        (["cassette-lab", "serve-replay", "x"], True),
+        (["pytest"], True),
+    ],
+)
+def test_our_own_command_needs_no_more_than_the_demo(command: list[str], tests: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[bool] = []
+    monkeypatch.setattr(dev.Environment, "prepare", lambda _self, *, tests=True: asked.append(tests))
+    monkeypatch.setattr(dev.Environment, "become", lambda _self, *_words: 0)
+    assert dev.main(["run", *command]) == 0
+    assert asked == [tests]
+
+
+def test_what_is_added_to_a_ready_environment_is_not_called_a_second_setting_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    environment = dev.Environment(None)
+    environment.folder = tmp_path
+    environment.python = Path(sys.executable)
+    for name in ("make", "quietly", "sync_with_uv"):
+        monkeypatch.setattr(environment, name, lambda *_words: True)
+    told = []
+    for tests in (False, False, True, True):
+        environment.prepare(tests=tests)
+        told.append(capsys.readouterr().err.partition("(")[0])
+    assert told == [f"· setting up {tmp_path.name} ", "", f"· adding what tests and servers need to {tmp_path.name} ", ""]

@@ -72,6 +72,20 @@ test('sessions hold turns, steps, model calls and tools; a subagent stands in th
   assert.equal(forest.start[7], 250);
 });
 
+test('a subagent stands under the tool call that started it, where a log says which', () => {
+  const forest = buildForest({
+    sessions: table({ source: ['x', 'y'], session_id: ['s', 'child'], parent_session: [null, 's'], started_at: [0, 30], duration_ms: [90, 10], end_kind: ['completed', 'completed'], open: [false, false] }),
+    tool_calls: table({
+      source: ['x', 'x'], session_id: ['s', 's'], call_id: ['t', 'u'], name: ['subagent', 'subagent'], started_at: [10, 20], duration_ms: [70, 60],
+      is_error: [false, false], inherited: [false, false], child_session_id: [null, 'child'],
+    }),
+    compactions: table({ source: ['x'], session_id: ['s'], started_at: [80], duration_ms: [5], failed: [true], inherited: [false], model: ['m'] }),
+  });
+  assert.deepEqual(names(forest), ['s', 'subagent', 'subagent', 'child', 'compaction']);
+  assert.equal(forest.parent[3], 2);
+  assert.deepEqual(categories(forest).slice(3), ['completed', 'error']);
+});
+
 test('tables with few columns, or none, are drawn all the same', () => {
   const forest = buildForest({ calls: table({ call_key: ['root/a'], duration_ms: [5] }) });
   assert.equal(labelOf(forest, 0), '(no label)');

@@ -79,14 +79,14 @@ export function drawRedacted(context: CanvasRenderingContext2D, colour: string, 
 export function legendBar(category: number, theme: Theme): HTMLCanvasElement {
   const canvas = document.createElement('canvas');
   const ratio = window.devicePixelRatio || 1;
-  const [width, height] = [34, 14];
+  const look = CATEGORIES[Math.min(category, COUNTED)]!;
+  const [width, height] = [look.end === 'cross' ? 35 : 26, 14];
   canvas.width = width * ratio;
   canvas.height = height * ratio;
   canvas.style.width = `${width}px`;
   canvas.style.height = `${height}px`;
   canvas.setAttribute('aria-hidden', 'true');
   const context = canvas.getContext('2d');
-  const look = CATEGORIES[Math.min(category, COUNTED)]!;
   if (context === null) return canvas;
   context.scale(ratio, ratio);
   drawFill(context, look, patterns(context, ratio), 1, 2, 22, 10);

@@ -4,7 +4,7 @@ import { count, durationText, momentText, numberText, plural, UNKNOWN } from '..
 import { Table } from '../data/table.ts';
 import { CATEGORIES } from './categories.ts';
 import type { Forest } from './forest.ts';
-import { CALL, FILE, INHERITED, KINDS, MODEL_CALL, REDACTED, REQUEST, SESSION, STEP, TABLES, TOOL_CALL, TURN, UNPLACED } from './kinds.ts';
+import { CALL, COMPACTION, FILE, INHERITED, KINDS, MODEL_CALL, REDACTED, REQUEST, SESSION, STEP, TABLES, TOOL_CALL, TURN, UNPLACED } from './kinds.ts';
 
 export const NO_LABEL = '(no label)';
 export const KIND_WORDS: readonly string[] = KINDS;
@@ -37,6 +37,8 @@ export function labelOf(forest: Forest, node: number): string {
       return show(table.text('model', row) ?? 'model call') + again('attempt');
     case TOOL_CALL:
       return show(table.text('name', row) ?? 'tool');
+    case COMPACTION:
+      return 'compaction';
     case REQUEST: {
       const place = ['turn', 'step', 'attempt'].map((name) => table.value(name, row)).filter((part) => part !== null);
       return `${show(table.text('model', row) ?? 'request')}${place.length > 0 ? ` ${place.map(Number).join('.')}` : ''}`;
@@ -55,8 +57,9 @@ export function keyOf(forest: Forest, node: number): string {
 }
 
 export function modelOf(forest: Forest, node: number): string {
-  const column = forest.kind[node] === CALL ? 'child_model' : forest.kind[node] === MODEL_CALL || forest.kind[node] === REQUEST ? 'model' : '';
-  return column === '' ? '' : show(tableOf(forest, node).text(column, forest.row[node]!) ?? '');
+  const columns: Record<number, string> = { [CALL]: 'child_model', [MODEL_CALL]: 'model', [REQUEST]: 'model', [COMPACTION]: 'model' };
+  const column = columns[forest.kind[node]!];
+  return column === undefined ? '' : show(tableOf(forest, node).text(column, forest.row[node]!) ?? '');
 }
 
 /** How it ended, in a word: empty for what completed, the code for an error. */
@@ -73,7 +76,7 @@ export function outcomeOf(forest: Forest, node: number): string {
 export function sentenceOf(forest: Forest, node: number): string {
   const kind = forest.kind[node]!;
   const parts = [labelOf(forest, node)];
-  if (kind !== TURN && kind !== STEP) parts.push(KINDS[kind]!);
+  if (kind !== TURN && kind !== STEP && kind !== COMPACTION) parts.push(KINDS[kind]!);
   const category = CATEGORIES[forest.category[node]!]!;
   if (category.name !== 'none') {
     const word = outcomeOf(forest, node);

@@ -3,7 +3,7 @@ import { Interner } from '../data/interner.ts';
 import { Table } from '../data/table.ts';
 import { callCategory, endCategory, finishCategory, flightCategory, NONE, toolCategory } from './categories.ts';
 import {
-  CALL, FILE, INHERITED, MODEL_CALL, REDACTED, REQUEST, SESSION, STEP, TABLES, TOOL_CALL, TURN, type TableName, type Tables,
+  CALL, COMPACTION, FILE, INHERITED, MODEL_CALL, REDACTED, REQUEST, SESSION, STEP, TABLES, TOOL_CALL, TURN, type TableName, type Tables,
 } from './kinds.ts';
 
 /** Longer than anything that ran; a made-up time beyond it does not spoil the axis for all others. */
@@ -143,7 +143,10 @@ function sourcesOf(raw: Raw, table: Table, others: boolean): { places: Int32Arra
   return { places: codes.map((code) => (code < 0 ? unnamed : known[code]!)), several: others || words.length + (unnamed < 0 ? 0 : 1) > 1 };
 }
 
-/** Sessions, their turns, steps, model calls and tools; a subagent's session under the step of its parent that it began in. */
+/**
+ * Sessions, their turns, steps, model calls, tools and compactions; a subagent's session under the tool call that started it,
+ * or, where no log says which that was, under the step of its parent that it began in.
+ */
 export function readSessions(raw: Raw): void {
   const sessions = raw.of('sessions');
   const nodes = new Map<string, number>();
@@ -173,13 +176,15 @@ export function readSessions(raw: Raw): void {
   readTurns(raw, nodes, sessionOf);
   readSteps(raw, nodes, sessionOf);
   readModelCalls(raw, nodes, sessionOf);
-  readToolCalls(raw, nodes, sessionOf);
+  const starters = readToolCalls(raw, nodes, sessionOf);
+  readCompactions(raw, nodes, sessionOf);
   const parents = sessions.words('parent_session');
   const within = stretches(raw);
   for (let row = 0; row < sessions.rows; row++) {
     const id = parents.words[parents.codes[row]!];
     const above = id === undefined ? undefined : (nodes.get(`${raw.source[own[row]!]!} ${id}`) ?? nodes.get(`any ${id}`));
-    if (above !== undefined && above !== own[row]) raw.parent[own[row]!] = innermost(raw, within, above, own[row]!);
+    if (above === undefined || above === own[row]) continue;
+    raw.parent[own[row]!] = starters.get(`${above} ${ids.words[ids.codes[row]!] ?? ''}`) ?? innermost(raw, within, above, own[row]!);
   }
 }
 
@@ -243,7 +248,9 @@ function readModelCalls(raw: Raw, nodes: Map<string, number>, sessionOf: Session
   }
 }
 
-function readToolCalls(raw: Raw, nodes: Map<string, number>, sessionOf: SessionOf): void {
+/** Returns which tool call started which session: by the node of the calling session and the id of the started one. */
+function readToolCalls(raw: Raw, nodes: Map<string, number>, sessionOf: SessionOf): Map<string, number> {
+  const starters = new Map<string, number>();
   const table = raw.of('tool_calls');
   const session = sessionOf(table, 'tool_calls');
   const above = stepOf(table, nodes, session);
@@ -257,11 +264,27 @@ function readToolCalls(raw: Raw, nodes: Map<string, number>, sessionOf: SessionO
     raw.category[node] = toolCategory(isError[row]!, table.text('error_code', row));
     if (inherited[row]! > 0) raw.flags[node] = INHERITED;
     nodes.set(`tool ${session(row)[1]} ${table.text('call_id', row) ?? ''}`, node);
+    const child = table.text('child_session_id', row);
+    if (child !== null && raw.flags[node] !== INHERITED) starters.set(`${session(row)[0]} ${child}`, node);
   }
   for (let row = 0; row < table.rows; row++) {
     const id = table.text('parent_call_id', row);
     const caller = id === null ? undefined : nodes.get(`tool ${session(row)[1]} ${id}`);
     if (caller !== undefined && caller !== made[row]) raw.parent[made[row]!] = caller;
+  }
+  return starters;
+}
+
+function readCompactions(raw: Raw, nodes: Map<string, number>, sessionOf: SessionOf): void {
+  const table = raw.of('compactions');
+  const above = stepOf(table, nodes, sessionOf(table, 'compactions'));
+  const [start, duration, failed, inherited] = ['started_at', 'duration_ms', 'failed', 'inherited'].map((name) => table.numbers(name)) as Four;
+  for (let row = 0; row < table.rows; row++) {
+    const [parent, source] = above(row);
+    const node = raw.add(COMPACTION, 'compactions', row, parent, source);
+    raw.time(node, start[row]!, duration[row]!);
+    raw.category[node] = toolCategory(Number.isNaN(duration[row]!) ? NaN : failed[row]!, null);
+    if (inherited[row]! > 0) raw.flags[node] = INHERITED;
   }
 }
 

@@ -87,7 +87,7 @@ class Linked implements Content {
     this.#state = state;
     const hasRows = view === 'topology' || view === 'timeline' || view === 'explorer';
     if (hasRows) this.#waterfall = new Waterfall(root, state, view === 'topology' ? 'topology' : 'timeline');
-    this.#line = el('div', { class: 'clab-legend', role: 'status' });
+    this.#line = el('div', { class: 'clab-line', role: 'status' });
     this.#toolbar = new Toolbar(state, this.#waterfall, {
       lab: options.lab ?? 'lab',
       actions: options.actions ?? [],
@@ -131,14 +131,14 @@ class Linked implements Content {
       this.#legend = legend(root, state.forest);
       this.elements.push(this.#legend);
     }
-    if (view === 'topology' || view === 'timeline') this.#line.textContent = ' ';
+    if (view === 'topology' || view === 'timeline') this.#line.textContent = '\u00a0';
     else this.#line.hidden = true;
     this.elements.push(this.#line);
     state.listen((change) => {
       if (change === 'selection') outside.select(state.selection);
       if (view !== 'topology' && view !== 'timeline') return;
       const node = state.hover >= 0 ? state.hover : (state.picked[0] ?? -1);
-      if (change === 'hover' || change === 'selection') this.#line.textContent = node < 0 ? ' ' : sentenceOf(state.forest, node);
+      if (change === 'hover' || change === 'selection') this.#line.textContent = node < 0 ? '\u00a0' : sentenceOf(state.forest, node);
     });
   }
 

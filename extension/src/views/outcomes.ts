@@ -152,7 +152,7 @@ export class Outcomes implements RowsSource {
   segments(row: number, width: number, y: number): OutcomeMark[] {
     const { name, values } = this.#row(row);
     const left = this.#left(width);
-    const room = Math.max(20, width - left - 176);
+    const room = Math.max(20, width - left - 190);
     const largest = groupSum(this.#row(0).values, 0);
     const marks: OutcomeMark[] = [];
     let x = left;

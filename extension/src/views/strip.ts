@@ -2,7 +2,7 @@
 import { el } from '../dom/build.ts';
 import { pixelOf, timeOf } from '../draw/marks.ts';
 import { readTheme } from '../draw/theme.ts';
-import { CALL, MODEL_CALL, REQUEST, TOOL_CALL } from '../model/kinds.ts';
+import { CALL, COMPACTION, MODEL_CALL, REQUEST, TOOL_CALL } from '../model/kinds.ts';
 import { loadOf, profile, type Load } from '../model/load.ts';
 import { count, durationText } from '../words.ts';
 import type { State } from './state.ts';
@@ -47,11 +47,11 @@ export class Strip {
     });
   }
 
-  /** Calls where there are calls; of sessions what really works: model calls and tools. */
+  /** Calls where there are calls; of sessions what really works: model calls, tools, compactions. */
   get #kinds(): readonly number[] {
     const { kind } = this.state.forest;
     if (kind.includes(CALL)) return [CALL];
-    return kind.includes(MODEL_CALL) || kind.includes(TOOL_CALL) ? [MODEL_CALL, TOOL_CALL] : [REQUEST];
+    return kind.includes(MODEL_CALL) || kind.includes(TOOL_CALL) ? [MODEL_CALL, TOOL_CALL, COMPACTION] : [REQUEST];
   }
 
   get load(): Load {

@@ -188,7 +188,7 @@ export class Waterfall implements RowsSource {
     if (bar === undefined) return;
     context.globalAlpha = aside ? 0.45 : 1;
     const category = CATEGORIES[forest.category[node]!]!;
-    const end = bar.x + bar.width;
+    const end = bar.x + (category.fill === 'fading' ? Math.max(bar.width, 14) : bar.width);
     const beyond = drawEnd(context, category, theme, end, top, BAR_HEIGHT, bar.width);
     const words = this.#wordsBeside(node);
     if (words !== '') write(frame, words, end + beyond + 6, y + ROW_HEIGHT / 2, { colour: theme.muted, max: frame.width - end - beyond - 8 });

@@ -167,7 +167,8 @@ def _sources(event: Mapping[str, Any], seq: int) -> set[int]:
 def _replaced_span(operation: Any, seq: int) -> tuple[int, int]:
     if not isinstance(operation, Mapping) or operation.keys() != {"op", "start", "end"} or operation["op"] != "replace":
         raise SurfaceError(
-            f'event {seq} needs a surfaceOp: "append", or exactly {{"op": "replace", "start", "end"}}', field="surfaceOp"
+            f'event {seq} needs a surfaceOp (in Python: surface_op): "append", or exactly {{"op": "replace", "start", "end"}}',
+            field="surfaceOp",
         )
     start, end = as_integer(operation["start"]), as_integer(operation["end"])
     if start is None or end is None:

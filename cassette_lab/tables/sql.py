@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any, Final, overload
@@ -10,6 +11,7 @@ import pyarrow as pa
 
 from cassette_lab.errors import ConfigError
 from cassette_lab.jsonio.text import show
+from cassette_lab.tables.schemas import TABLES, table_schema
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,7 +42,7 @@ def query(tables: Mapping[str, pa.Table], text: str) -> SqlResult:
                 raise ConfigError("the SQL gives no rows; ask with select, from one of: " + ", ".join(tables))
             return SqlResult(relation.to_arrow_table())
         except duckdb.Error as error:
-            raise ConfigError(f"the SQL cannot be run: {_first_line(error)}") from None
+            raise ConfigError(f"the SQL cannot be run: {_reason(error)}{_way_out(error, tables)}") from None
 
 
 class SqlResult:
@@ -146,5 +148,18 @@ def _cell(value: Any) -> str:
     return text if len(text) <= _CLIP else text[: _CLIP - 1] + "…"
 
 
-def _first_line(error: Exception) -> str:
-    return show(str(error).strip().partition("\n")[0])
+def _reason(error: Exception) -> str:
+    """What DuckDB says, in one line: what is wrong, and the name that may be meant."""
+    first, *others = str(error).strip().splitlines() or [type(error).__name__]
+    meant = [line for line in others if line.startswith(("Did you mean", "Candidate bindings"))]
+    return show(" ".join([first, *meant[:1]]).rstrip("!"))
+
+
+def _way_out(error: Exception, tables: Mapping[str, pa.Table]) -> str:
+    """Where a column is missed that only a lab with bodies has, that."""
+    missed = re.search(r'column (?:named )?"(\w+)"', str(error))
+    name = None if missed is None else missed[1]
+    with_bodies = {each for table in tables if table in TABLES for each in table_schema(table, bodies=True).names}
+    if name is None or name not in with_bodies or any(name in table.column_names for table in tables.values()):
+        return ""
+    return f"; {name} is there after load(..., bodies=True)"

@@ -83,3 +83,22 @@ def test_a_folder_holds_the_tables_of_one_load_and_keeps_what_is_not_ours(tmp_pa
         "problems.parquet",
     ]
     assert (out / "flight_health.arrow").read_bytes() == b"mine"
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("select arguments from tool_calls", "arguments is there after load(..., bodies=True)"),
+        ("select t.result from tool_calls t", "result is there after load(..., bodies=True)"),
+        ("select * from sesions", 'Did you mean "sessions"?'),
+        ("select nam from tool_calls", 'Candidate bindings: "name"'),
+    ],
+)
+def test_sql_that_misses_a_name_says_what_may_be_meant(tmp_path: Path, text: str, sentence: str) -> None:
+    log = log_file(tmp_path / "session.jsonl", *asked(1), id="a")
+    with pytest.raises(cl.ConfigError) as caught:
+        cl.load(log).sql(text)
+    assert sentence in str(caught.value)
+    assert "\n" not in str(caught.value)
+    if "bodies" in sentence:
+        assert cl.load(log, bodies=True).sql(text).num_rows == 1

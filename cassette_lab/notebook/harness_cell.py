@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from html import escape
 from typing import Any, Final
 
@@ -95,15 +95,30 @@ def live_harness_line(tape: HarnessTape, *, ending: bool = False) -> QuietLine:
 
 
 def departures_shown(departures: Sequence[Departure]) -> Bundle:
-    """Departures, one line each; of very many the first."""
-    first, more = departures[:SHOWN_DEPARTURES], len(departures) - SHOWN_DEPARTURES
-    rows = [[_KINDS[each.kind], f"<bdi>{escape(show(each.message))}</bdi>"] for each in first]
-    lines = [f"  {_KINDS[each.kind]}: {show(each.message)}" for each in first]
+    """Departures, a line for each cause; of very many the first."""
+    told = list(_by_cause(departures))
+    first, more = told[:SHOWN_DEPARTURES], len(told) - SHOWN_DEPARTURES
+    rows = [[kind, f"<bdi>{escape(show(message))}</bdi>"] for kind, message in first]
+    lines = [f"  {kind}: {show(message)}" for kind, message in first]
     if more > 0:
         note = f"… and {more:,} more; cl.harness().departures has them all"
         rows.append(["", escape(note)])
         lines.append(f"  {note}")
     return {"text/plain": "\n".join(lines), "text/html": table([], rows)}
+
+
+def _by_cause(departures: Sequence[Departure]) -> Iterator[tuple[str, str]]:
+    """Kinds and sentences. A message that is another one is so in every call after it, which makes one sentence of them."""
+    calls: dict[tuple[DepartureKind, str], list[Departure]] = {}
+    for each in departures:
+        _, mark, cause = each.message.partition(f"call {each.call} of session {each.session_id}: ")
+        calls.setdefault((each.kind, f"of session {each.session_id}: {cause}" if mark else each.message), []).append(each)
+    for (kind, cause), alike in calls.items():
+        numbers = [each.call for each in alike]
+        which = (
+            f"{numbers[0]} to {numbers[-1]}" if numbers[-1] - numbers[0] == len(numbers) - 1 else ", ".join(map(str, numbers))
+        )
+        yield _KINDS[kind], alike[0].message if len(alike) == 1 else f"calls {which} {cause}"
 
 
 _KINDS: Final[dict[DepartureKind, str]] = {

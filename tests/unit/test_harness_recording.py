@@ -184,6 +184,24 @@ def test_what_is_missing_is_told(recorded: Recorded, tmp_path: Path) -> None:
         asyncio.run(strict())
 
 
+def test_of_two_at_once_each_block_finds_its_own(tmp_path: Path) -> None:
+    need_runtime()
+
+    async def run(name: str) -> None:
+        async with record_harness(tmp_path / name) as recording:
+            await asyncio.sleep(0.01)
+            assert harness() is recording
+            assert await asyncio.create_task(found()) is recording
+
+    async def found() -> Any:
+        return harness()
+
+    async def both() -> None:
+        await asyncio.gather(run("a"), run("b"))
+
+    asyncio.run(both())
+
+
 def test_a_write_mode_that_is_none_is_told(tmp_path: Path) -> None:
     unknown: Any = "append"
     with pytest.raises(ConfigError, match="create or truncate, not 'append'"):

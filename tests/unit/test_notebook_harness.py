@@ -14,19 +14,32 @@ from cassette_lab.host.harness.script import Departure
 from cassette_lab.notebook.harness_cell import HarnessTaping, departures_shown, live_harness_line, shown_harness
 
 
-def departure(number: int) -> Departure:
-    return Departure("changed-request", "s", number, f"call {number} of session <b>\u202es</b>: it is another")
+def departure(number: int, cause: str = "message 2 is another") -> Departure:
+    return Departure("changed-request", "s", number, f"call {number} of session s: {cause}")
 
 
-def test_departures_are_escaped_one_line_each() -> None:
-    bundle = departures_shown([departure(1)])
-    assert bundle["text/plain"] == r"  another request: call 1 of session <b>\u{202e}s</b>: it is another"
+def test_departures_are_escaped() -> None:
+    bundle = departures_shown([departure(1, "<b>\u202eit</b>")])
+    assert bundle["text/plain"] == r"  another request: call 1 of session s: <b>\u{202e}it</b>"
     assert "<b>" not in bundle["text/html"]
-    assert r"&lt;b&gt;\u{202e}s" in bundle["text/html"]
+    assert r"&lt;b&gt;\u{202e}it" in bundle["text/html"]
+
+
+def test_departures_with_one_cause_are_one_line() -> None:
+    missing = Departure("missing-calls", "s", 9, "session s ended 1 call before the recorded one, after call 8")
+    other = departure(3, "message 5 is another")
+    shown = departures_shown([departure(1), departure(2), other, departure(4), missing])["text/plain"]
+    assert shown.splitlines() == [
+        "  another request: calls 1, 2, 4 of session s: message 2 is another",
+        "  another request: call 3 of session s: message 5 is another",
+        "  calls too few: session s ended 1 call before the recorded one, after call 8",
+    ]
+    assert "calls 1 to 40 of session s" in departures_shown([departure(number) for number in range(1, 41)])["text/plain"]
 
 
 def test_of_very_many_departures_the_first_are_shown() -> None:
-    lines = departures_shown([departure(number) for number in range(1, 24)])["text/plain"].splitlines()
+    many = [departure(number, f"message {number} is another") for number in range(1, 24)]
+    lines = departures_shown(many)["text/plain"].splitlines()
     assert len(lines) == 21
     assert lines[-1] == "  … and 3 more; cl.harness().departures has them all"
 

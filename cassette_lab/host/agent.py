@@ -24,6 +24,7 @@ from cassette_lab.host.agent_log import AgentLog
 from cassette_lab.host.ambient import current_parent, enter_parent
 from cassette_lab.host.answer import text_of
 from cassette_lab.host.context import HOST, Context
+from cassette_lab.host.driving import check_signal
 from cassette_lab.host.llm import Llm
 from cassette_lab.host.local import AgentCall, EventMembers, LocalAgent
 from cassette_lab.host.loop import LoopConfig, Turn, TurnEnd
@@ -185,6 +186,7 @@ class Agent:
             raise ClosedError("the agent is disposed; make a new one, or resume its session", code="AGENT_CLOSED")
         if self.is_running:
             raise ConfigError("the agent's turn is not over yet; await it first, or take another agent")
+        check_signal(signal)
         controller = AbortController()
         blocks = _blocks(prompt)
         found, tools = self._tools(wanted)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from cassette_lab.contracts import AbortController, SubagentProvider, SubagentRequest, SubagentResult
+from cassette_lab.contracts import AbortController, AbortSignal, SubagentProvider, SubagentRequest, SubagentResult
 from cassette_lab.errors import ConfigError
 from cassette_lab.host.tasks import wait_a_little
 
@@ -21,6 +21,7 @@ async def drive(
     """
     __tracebackhide__ = True  # of a function's own error people want to see their own lines
     _check_capabilities(provider, request)
+    check_signal(request.signal)
     if request.signal is not None:
         return await _drive(provider, request, None)
     controller = AbortController()
@@ -32,6 +33,14 @@ async def drive(
         return await _drive(provider, request, controller)
     finally:
         controllers.discard(controller)
+
+
+def check_signal(signal: object) -> None:
+    """``ConfigError`` for what is given as a signal and is none."""
+    if signal is not None and not isinstance(signal, AbortSignal):
+        raise ConfigError(
+            f"signal is an AbortSignal (the .signal of an AbortController), not {type(signal).__name__}", field="signal"
+        )
 
 
 def _check_capabilities(provider: SubagentProvider, request: SubagentRequest) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from cassette_lab.contracts import SubagentRequest
@@ -27,6 +28,7 @@ class AgentParts:
 
 def child_parts(parts: AgentParts, request: SubagentRequest) -> AgentParts:
     """The parts of a child: its parent's, but for what the request says. Raises ``ConfigError`` (``SUBAGENT_REFUSED``)."""
+    _check(request)
     options = dict(request.agent_options or {})
     config = parts.config
     provider = options.pop("provider", config.provider)
@@ -52,3 +54,15 @@ def child_parts(parts: AgentParts, request: SubagentRequest) -> AgentParts:
         output=None if request.output_schema is None else Output(request.output_schema),
         max_depth=parts.max_depth if request.max_depth is None else request.max_depth,
     )
+
+
+def _check(request: SubagentRequest) -> None:
+    depth = request.max_depth
+    for name, value, is_good, kind in (
+        ("label", request.label, isinstance(request.label, str), "a text"),
+        ("persona", request.persona, isinstance(request.persona, str), "a text"),
+        ("agentOptions", request.agent_options, isinstance(request.agent_options, Mapping), "an object"),
+        ("maxDepth", depth, type(depth) is int and depth >= 0, "a whole number, 0 or more"),
+    ):
+        if value is not None and not is_good:
+            raise ConfigError(f"{name} is {kind}, not {value!r}", field=name, code="SUBAGENT_REFUSED")

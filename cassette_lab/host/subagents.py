@@ -41,11 +41,10 @@ def start_child(parent: Agent, request: SubagentRequest, provider: Provider) -> 
     """
     if request.signal is not None and request.signal.aborted:
         raise AbortError("the call was aborted before it started")
-    depth = (parent.session.header.delegation_depth or 0) + 1
-    limit = parent.parts.max_depth if request.max_depth is None else request.max_depth
-    if depth > limit:
-        raise ConfigError(f"subagent depth {depth} exceeds maxDepth {limit}", field="maxDepth", code=REFUSED)
     parts = child_parts(parent.parts, request)
+    depth = (parent.session.header.delegation_depth or 0) + 1
+    if depth > parts.max_depth:
+        raise ConfigError(f"subagent depth {depth} exceeds maxDepth {parts.max_depth}", field="maxDepth", code=REFUSED)
     session = Session.fork(parent.session) if provider == "fork" else Session.spawn(parent.session)
     stored = None if parts.store is None else StoredSession.create(parts.store, session)
     context = parent.context.child(name="subagent")

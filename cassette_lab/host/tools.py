@@ -129,11 +129,10 @@ class Toolbox:
         """
         if tool_filter is None:
             return self
-        for name, names in tool_filter.items():
-            if name not in ("allow", "deny") or isinstance(names, str) or not all(isinstance(each, str) for each in names):
-                raise ConfigError(
-                    "a tool filter has the members allow and deny, lists of names", field="toolFilter", code="SUBAGENT_REFUSED"
-                )
+        if not _is_filter(tool_filter):
+            raise ConfigError(
+                "a tool filter has the members allow and deny, lists of names", field="toolFilter", code="SUBAGENT_REFUSED"
+            )
         allowed, denied = tool_filter.get("allow"), tool_filter.get("deny", ())
         missing = [name for name in allowed or () if name not in self._tools]
         if missing:
@@ -145,6 +144,13 @@ class Toolbox:
             )
         kept = [each for name, each in self._tools.items() if (allowed is None or name in allowed) and name not in denied]
         return self if len(kept) == len(self._tools) else Toolbox(kept)
+
+
+def _is_filter(value: object) -> bool:
+    return isinstance(value, Mapping) and all(
+        name in ("allow", "deny") and isinstance(names, (list, tuple)) and all(isinstance(each, str) for each in names)
+        for name, names in value.items()
+    )
 
 
 async def carry_out(tool: Tool | None, call: JsonObject, context: ToolContext) -> ToolOutput:

@@ -8,6 +8,7 @@ taken back. A root has one encoding. Source: session logs, Files and bytes.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import stat
@@ -256,8 +257,15 @@ class JsonlWriter(StoreWriter):
             if isinstance(error, FileExistsError) and not isinstance(error, FormatError):
                 raise stored_meanwhile(self.header.id, self.path) from None
             if isinstance(error, OSError) and not isinstance(error, FormatError):
-                raise FormatError(f"the log could not be made ({error.strerror or error})", path=self.path) from error
+                raise FormatError(f"the log could not be made ({_reason(error)})", path=self.path) from error
             raise
+
+
+def _reason(error: OSError) -> str:
+    reason = error.strerror or str(error)
+    if error.errno not in (errno.EMFILE, errno.ENFILE):
+        return reason
+    return f"{reason}: every session that is written holds two; write fewer at once, or raise the limit (ulimit -n)"
 
 
 def _publish(text: bytes, path: Path) -> int:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import functools
 import math
+import os
 from collections.abc import AsyncGenerator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cassette_lab.contracts import ModelRequest
-from cassette_lab.errors import ConfigError
+from cassette_lab.contracts import AbortController, ModelRequest
+from cassette_lab.errors import ConfigError, FormatError
 from cassette_lab.event_bus import ASSEMBLE
 from cassette_lab.host.agent import Agent
 from cassette_lab.host.context import Context
+from cassette_lab.host.contexts import record
 from cassette_lab.host.models.failures import ModelFailure
 from cassette_lab.host.models.scripted import Call, Say
 from cassette_lab.host.retrying import RetryPolicy
@@ -278,6 +281,34 @@ def test_an_agent_says_what_it_cannot_be_made_of(options: dict[str, Any], senten
         agent("hi", **options)
 
 
+@pytest.mark.parametrize(
+    ("asked", "field"),
+    [
+        ({"tool_filter": []}, "toolFilter"),
+        ({"tool_filter": {"allow": None}}, "toolFilter"),
+        ({"tool_filter": {"allow": "work"}}, "toolFilter"),
+        ({"tool_filter": {"deny": [5]}}, "toolFilter"),
+        ({"tool_filter": {"only": []}}, "toolFilter"),
+        ({"agent_options": 5}, "agentOptions"),
+        ({"agent_options": {"provider": ["other"]}}, "agentOptions"),
+        ({"max_depth": "1"}, "maxDepth"),
+        ({"max_depth": True}, "maxDepth"),
+        ({"max_depth": -1}, "maxDepth"),
+        ({"persona": 5}, "persona"),
+        ({"label": 5}, "label"),
+    ],
+)
+def test_a_child_that_is_asked_for_wrongly_is_refused_by_name(tmp_path: Path, asked: dict[str, Any], field: str) -> None:
+    async def scenario() -> None:
+        async with agent("hi", tools=[work], sessions=tmp_path) as made:
+            with pytest.raises(ConfigError) as caught:
+                await made.delegate("go", **asked)
+            assert (caught.value.code, caught.value.field) == ("SUBAGENT_REFUSED", field)
+        assert JsonlStore(tmp_path).headers() == []
+
+    play(scenario())
+
+
 @pytest.mark.parametrize("prompt", [None, 5, [], [5], [{}], ["a text"], {"type": "text", "text": "a"}])
 def test_a_prompt_is_a_text_or_blocks(prompt: Any) -> None:
     async def scenario() -> None:
@@ -286,6 +317,20 @@ def test_a_prompt_is_a_text_or_blocks(prompt: Any) -> None:
             with pytest.raises(ConfigError, match=r"prompt is a (text, or content blocks|list)"):
                 await call(prompt)
         assert len(work.session.events) == 0
+
+    play(scenario())
+
+
+def test_a_signal_is_one(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        controller: Any = AbortController()
+        made = agent("hi", "child")
+        async with record(tmp_path / "run.jsonl"):
+            for call in (made.run, made.delegate):
+                with pytest.raises(ConfigError, match="signal is an AbortSignal"):
+                    await call("go", signal=controller)
+        assert not made.is_running
+        assert (await made.run("go", signal=controller.signal)).text == "hi"
 
     play(scenario())
 
@@ -300,6 +345,22 @@ def test_a_retry_policy_has_numbers(value: Any) -> None:
 def test_patience_that_cannot_be_is_none(asked_s: float) -> None:
     failure = ModelFailure("busy", code="SERVER", retry_after_s=asked_s)
     assert (failure.retry_after_s, "providerRetryAfterMs" in failure.to_json()) == (None, False)
+
+
+def test_a_log_that_finds_no_free_file_says_the_way_out_and_can_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none_left(*_: Any) -> int:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    async def scenario() -> str:
+        async with agent("hi", "again", sessions=tmp_path) as made:
+            with monkeypatch.context() as patch:
+                patch.setattr("cassette_lab.session.store_jsonl._publish", none_left)
+                with pytest.raises(FormatError, match=r"raise the limit \(ulimit -n\)"):
+                    await made.run("go")
+            assert (await made.run("go")).text == "again"
+        return made.session_id
+
+    assert [turn.end_kind for turn in facts_of(tmp_path, play(scenario())).turns] == ["completed", "completed"]
 
 
 # Schemas

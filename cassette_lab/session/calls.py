@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
+from msgspec import Raw
 from msgspec.structs import replace
 
 from cassette_lab.jsonio import as_integer
 from cassette_lab.session.facts import ModelCall, Retry, SettledAs, Time
-from cassette_lab.session.members import inner, items, number, text, text_blocks, time_of, whole
+from cassette_lab.session.members import inner, items, number, text, text_blocks, time_of, turn_and_step, whole
 from cassette_lab.session.model import CHUNK_TYPE, ChunkRun, Event
+from cassette_lab.session.rows import read_json
 from cassette_lab.session.streams import Stream
 from cassette_lab.session.stretches import Stretch
 from cassette_lab.session.usage import Usage, read_usage, total
@@ -46,7 +48,10 @@ class CallsTracker:
     @property
     def final_text(self) -> str | None:
         """The text of the last own assistant message."""
-        return None if self._final_content is None else "".join(text_blocks(self._final_content))
+        if self._final_content is None:
+            return None
+        blocks = [read_json(bytes(block)) if type(block) is Raw else block for block in self._final_content]
+        return "".join(text_blocks(blocks))
 
     @property
     def message_usage(self) -> Usage:
@@ -121,10 +126,10 @@ class CallsTracker:
         if self._version >= 2:
             self._settle_stream(event, "message", usage)
             return
-        stream = self._stream
-        if stream is not None and self._key == _key(event):
+        stream, key = self._stream, _key(event)
+        if stream is not None and self._key == key:
             self._stream, self._is_streaming = None, False
-            self._settle(event, stream, "message", self._request, usage)
+            self._settle(event, key, stream, "message", self._request, usage)
 
     def _attempt(self, event: Event) -> None:
         self._settle_stream(event, "attempt", read_usage(event.data.get("usage")))
@@ -134,11 +139,13 @@ class CallsTracker:
         for item in items(event.data, "stream"):
             stream.add_item(item)
         first = event.time if stream.first_chunk_at is None else stream.first_chunk_at
-        self._settle(event, stream, settled_as, self._take_request(first), usage)
+        self._settle(event, _key(event), stream, settled_as, self._take_request(first), usage)
 
-    def _settle(self, event: Event, stream: Stream, settled_as: SettledAs, request: _Request, usage: Usage | None) -> None:
-        at, interrupted = time_of(event), event.data.get("interrupted") is True
-        self._add(_key(event), stream, settled_as, request, settled_at=at, interrupted=interrupted, usage=usage)
+    def _settle(
+        self, event: Event, key: _Key, stream: Stream, settled_as: SettledAs, request: _Request, usage: Usage | None
+    ) -> None:
+        interrupted = event.data.get("interrupted") is True
+        self._add(key, stream, settled_as, request, time_of(event), interrupted=interrupted, usage=usage)
 
     def _add(
         self,
@@ -146,41 +153,40 @@ class CallsTracker:
         stream: Stream,
         settled_as: SettledAs,
         request: _Request,
-        *,
         settled_at: Time | None = None,
+        *,
         interrupted: bool = False,
         usage: Usage | None = None,
     ) -> None:
-        self._attempts[key] = self._attempts.get(key, 0) + 1
-        finish = stream.finish
-        turn, step = map(_whole, key)
+        attempt = self._attempts[key] = self._attempts.get(key, 0) + 1
+        turn, step = key
+        finish, chars = stream.finish, stream.chars
         self.calls.append(
-            ModelCall(
-                turn=turn,
-                step=step,
-                attempt=self._attempts[key],
-                settled_as=settled_as,
-                interrupted=interrupted,
-                provider=self._provider,
-                model=self._model,
-                requested_at=request[0],
-                requested_by=request[1],
-                chunks=stream.chunks,
-                deltas=stream.deltas,
-                first_chunk_at=stream.first_chunk_at,
-                first_delta_at=stream.first_delta_at,
-                last_delta_at=stream.last_delta_at,
-                last_chunk_at=stream.last_chunk_at,
-                settled_at=settled_at,
-                finish=finish,
-                finish_kind=text(finish, "kind") if finish else None,
-                error_code=text(inner(finish, "failure"), "code") if finish else None,
-                usage=usage or stream.usage,
-                text_chars=stream.chars.get("text-delta", 0),
-                reasoning_chars=stream.chars.get("reasoning-delta", 0),
-                argument_chars=stream.chars.get("tool-call-delta", 0),
-                text=stream.body("text-delta"),
-                reasoning=stream.body("reasoning-delta"),
+            ModelCall(  # by place, for names take as long as everything else here
+                _whole(turn),
+                _whole(step),
+                attempt,
+                settled_as,
+                interrupted,
+                self._provider,
+                self._model,
+                *request,
+                stream.chunks,
+                stream.deltas,
+                stream.first_chunk_at,
+                stream.first_delta_at,
+                stream.last_delta_at,
+                stream.last_chunk_at,
+                settled_at,
+                finish,
+                text(finish, "kind") if finish else None,
+                text(inner(finish, "failure"), "code") if finish else None,
+                usage or stream.usage,
+                chars.get("text-delta", 0),
+                chars.get("reasoning-delta", 0),
+                chars.get("tool-call-delta", 0),
+                stream.body("text-delta"),
+                stream.body("reasoning-delta"),
             )
         )
 
@@ -259,5 +265,4 @@ def _whole(value: float | None) -> int | None:
 
 def _key(event: Event) -> _Key:
     """The step that a call belongs to."""
-    data = event.data
-    return number(data, "turn"), number(data, "step")
+    return turn_and_step(event.data, number)

@@ -50,8 +50,8 @@ class Derivation:
         self._relations = RelationsTracker()
         self._surface = SurfaceTracker(header.version)
         self._types: Counter[str] = Counter()
-        self._first_at: Time | None = None
-        self._last_at: Time | None = None
+        self._first_at: Time = MAX_SAFE_INTEGER
+        self._last_at: Time = 0
         self._title: str | None = None
         self._first_prompt: str | None = None
         self._handlers: dict[str, list[Callable[[Event], None]]] = {}
@@ -68,7 +68,7 @@ class Derivation:
         for row in rows:
             if type(row) is Stretch:
                 self._add_stretch(row)
-            elif isinstance(row, ChunkRun):
+            elif type(row) is ChunkRun:
                 self._add_run(row)
             else:
                 self._add_event(row)
@@ -94,8 +94,8 @@ class Derivation:
             has_times=log.has_times,
             missing_times=log.missing_times,
             event_types=dict(self._types),
-            first_at=self._first_at,
-            last_at=self._last_at,
+            first_at=self._first_at if self._last_at else None,
+            last_at=self._last_at or None,
             turns=tuple(self._turns.turns),
             steps=tuple(self._turns.steps),
             model_calls=tuple(self._calls.calls),
@@ -153,9 +153,9 @@ class Derivation:
 
     def _see(self, earliest: Time, latest: Time) -> None:
         if earliest > 0 and latest <= MAX_SAFE_INTEGER:
-            if self._first_at is None or earliest < self._first_at:
+            if earliest < self._first_at:  # noqa: PLR1730 - min and max take several times as long
                 self._first_at = earliest
-            if self._last_at is None or latest > self._last_at:
+            if latest > self._last_at:  # noqa: PLR1730
                 self._last_at = latest
 
     def _cut(self) -> None:
@@ -163,7 +163,8 @@ class Derivation:
         for tracker in (self._turns, self._calls, self._tools, self._compactions, self._relations):
             tracker.cut()
         self._types.clear()
-        self._first_at = self._last_at = self._title = self._first_prompt = None
+        self._first_at, self._last_at = MAX_SAFE_INTEGER, 0
+        self._title = self._first_prompt = None
 
     def _note_title(self, event: Event) -> None:
         self._title = text(event.data, "title") or self._title

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from cassette_lab.jsonio import MAX_SAFE_INTEGER, JsonObject, as_integer
 from cassette_lab.session.chunks import is_number
 from cassette_lab.session.model import Event
+
+_Number = TypeVar("_Number", int, float)
 
 
 def text(data: JsonObject, name: str) -> str | None:
@@ -29,6 +32,14 @@ def number(data: JsonObject, name: str) -> float | None:
     if type(value) is int or is_number(value):
         return value if -MAX_SAFE_INTEGER <= value <= MAX_SAFE_INTEGER else None
     return None
+
+
+def turn_and_step(data: JsonObject, read: Callable[[JsonObject, str], _Number | None]) -> tuple[_Number | None, _Number | None]:
+    """Turn and step, by ``whole`` or ``number``."""
+    turn, step = data.get("turn"), data.get("step")
+    if type(turn) is int and type(step) is int and 0 <= turn <= MAX_SAFE_INTEGER and 0 <= step <= MAX_SAFE_INTEGER:
+        return turn, step
+    return read(data, "turn"), read(data, "step")
 
 
 def inner(data: JsonObject, name: str) -> JsonObject:

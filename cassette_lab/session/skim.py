@@ -120,7 +120,7 @@ class _Block(TypedDict, total=False):
 
 
 class _Message(TypedDict, total=False):
-    content: list[_Block]
+    content: list[msgspec.Raw]  # only the last one's is looked at
 
 
 class _AssistantMessage(_Step, total=False):

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from cassette_lab.jsonio import JsonObject
 from cassette_lab.session.facts import Step, Time, Turn
-from cassette_lab.session.members import inner, items, text, time_of, whole
+from cassette_lab.session.members import inner, items, text, time_of, turn_and_step, whole
 from cassette_lab.session.model import Event
 
 _NEXT_TURN: Final = "next-turn"
@@ -73,14 +73,14 @@ class TurnsTracker:
         )
 
     def _start_step(self, event: Event) -> None:
-        key = whole(event.data, "turn"), whole(event.data, "step")
+        key = turn_and_step(event.data, whole)
         self._is_waiting = False
         self._open_steps[key] = len(self.steps)
         self.steps.append(Step(*key, start_seq=event.seq, started_at=time_of(event), queued_at=self._joining_since))
         self._joining_since = None
 
     def _end_step(self, event: Event) -> None:
-        key = whole(event.data, "turn"), whole(event.data, "step")
+        key = turn_and_step(event.data, whole)
         place = self._open_steps.pop(key, None)
         if place is None:
             place = len(self.steps)

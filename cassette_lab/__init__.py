@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from cassette_lab.cassette.model import Cassette
     from cassette_lab.cassette.reader import read_cassette
     from cassette_lab.cassette.rescue import rescue
-    from cassette_lab.contracts import AbortController, AbortSignal, ParentAgent, SubagentRequest, SubagentResult
+    from cassette_lab.contracts import AbortController, AbortSignal, ModelRequest, ParentAgent, SubagentRequest, SubagentResult
     from cassette_lab.errors import (
         AbortError,
         AmbiguityError,
@@ -45,9 +45,15 @@ if TYPE_CHECKING:
     from cassette_lab.host.models.scripted import Call, Say, ScriptedModel
     from cassette_lab.host.retrying import RetryPolicy
     from cassette_lab.host.tools import ToolContext, ToolError, ToolOutput, tool
+    from cassette_lab.session.follow import Follower, follow
     from cassette_lab.session.model import SessionLog
     from cassette_lab.session.opening import open_session
+    from cassette_lab.session.persistence import StoredSession
     from cassette_lab.session.replay_model import ReplayModel
+    from cassette_lab.session.rescue import SessionRescue, rescue_session
+    from cassette_lab.session.session import Session, new_header
+    from cassette_lab.session.store_jsonl import JsonlStore
+    from cassette_lab.session.store_sqlite import SqliteSessionStore
     from cassette_lab.tables import Lab, load
     from cassette_lab.views import report, stop_reasons, timeline, timing_deltas, topology, waterfall
 
@@ -65,16 +71,19 @@ _HOME = {
     "ClosedError": "errors",
     "ConfigError": "errors",
     "DeepSeekMessages": "host.models.deepseek_messages",
+    "Follower": "session.follow",
     "FormatError": "errors",
     "Harness": "host.harness.runtime",
     "HarnessError": "host.harness.runtime",
     "HarnessProvider": "host.harness.provider",
     "HarnessRun": "host.harness.runtime",
     "IdentityError": "errors",
+    "JsonlStore": "session.store_jsonl",
     "Lab": "tables",
     "LockedError": "errors",
     "MismatchError": "errors",
     "ModelFailure": "host.models.failures",
+    "ModelRequest": "contracts",
     "NoUpstreamError": "errors",
     "OpenAIChat": "host.models.openai_chat",
     "ParentAgent": "contracts",
@@ -83,7 +92,11 @@ _HOME = {
     "RetryPolicy": "host.retrying",
     "Say": "host.models.scripted",
     "ScriptedModel": "host.models.scripted",
+    "Session": "session.session",
     "SessionLog": "session.model",
+    "SessionRescue": "session.rescue",
+    "SqliteSessionStore": "session.store_sqlite",
+    "StoredSession": "session.persistence",
     "SubagentRequest": "contracts",
     "SubagentResult": "contracts",
     "ToolContext": "host.tools",
@@ -91,8 +104,10 @@ _HOME = {
     "ToolOutput": "host.tools",
     "diff": "cassette.diff",
     "flight_recorder": "host.flights",
+    "follow": "session.follow",
     "harness": "host.harness.current",
     "load": "tables",
+    "new_header": "session.session",
     "open_session": "session.opening",
     "read_cassette": "cassette.reader",
     "record": "host",
@@ -101,6 +116,7 @@ _HOME = {
     "replay_harness": "host.harness.recording",
     "report": "views",
     "rescue": "cassette.rescue",
+    "rescue_session": "session.rescue",
     "run_subagent": "host",
     "stop_reasons": "views",
     "subagent": "host",
@@ -125,16 +141,19 @@ __all__ = [
     "ClosedError",
     "ConfigError",
     "DeepSeekMessages",
+    "Follower",
     "FormatError",
     "Harness",
     "HarnessError",
     "HarnessProvider",
     "HarnessRun",
     "IdentityError",
+    "JsonlStore",
     "Lab",
     "LockedError",
     "MismatchError",
     "ModelFailure",
+    "ModelRequest",
     "NoUpstreamError",
     "OpenAIChat",
     "ParentAgent",
@@ -143,7 +162,11 @@ __all__ = [
     "RetryPolicy",
     "Say",
     "ScriptedModel",
+    "Session",
     "SessionLog",
+    "SessionRescue",
+    "SqliteSessionStore",
+    "StoredSession",
     "SubagentRequest",
     "SubagentResult",
     "ToolContext",
@@ -151,8 +174,10 @@ __all__ = [
     "ToolOutput",
     "diff",
     "flight_recorder",
+    "follow",
     "harness",
     "load",
+    "new_header",
     "open_session",
     "read_cassette",
     "record",
@@ -161,6 +186,7 @@ __all__ = [
     "replay_harness",
     "report",
     "rescue",
+    "rescue_session",
     "run_subagent",
     "stop_reasons",
     "subagent",

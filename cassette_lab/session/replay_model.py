@@ -15,6 +15,7 @@ from cassette_lab.errors import AbortError, CassetteLabError, ConfigError, Recor
 from cassette_lab.jsonio import as_integer
 from cassette_lab.session.binding import BindingStrategy, ScriptBinding
 from cassette_lab.session.entries import HangEntry, ReplayEntry, SessionScript, ThrowEntry
+from cassette_lab.session.families import family_of
 from cassette_lab.session.placeholders import resolve_entry
 from cassette_lab.session.scripts import Unfinished, load_session_scripts
 
@@ -58,6 +59,23 @@ class ReplayModel:
         _checked_pace(pace_ms)
         scripts = load_session_scripts(file, child_files, override_file, version=version, unfinished=unfinished)
         return cls(scripts, binding=binding, pace_ms=pace_ms)
+
+    @classmethod
+    def from_folder(
+        cls,
+        folder: str | Path,
+        override_file: str | Path | None = None,
+        *,
+        binding: BindingStrategy = "first-call",
+        pace_ms: float = 0,
+        unfinished: Unfinished = "raise",
+    ) -> Self:
+        """A model that plays a session with the subagents that lie in its folder (``FOLDER``, ``FOLDER#ID``, ``STORE#ID``).
+
+        Raises what ``family_of`` and ``from_files`` raise.
+        """
+        primary, children = family_of(folder)
+        return cls.from_files(primary, children, override_file, binding=binding, pace_ms=pace_ms, unfinished=unfinished)
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[StreamChunk, None]:
         """The recorded chunks of the next call of the request's session.

@@ -180,6 +180,9 @@ class Session:
     ) -> Event:
         """Log one event, at the present time unless one is given; returns it, frozen, with its seq.
 
+        Types and their data are the caller's: the format is open to new ones, and only what a message does to the surface is
+        checked. The harness refuses a log with a type that it does not know unless the event is ``ignorable``.
+
         Messages (``user/message``, ``assistant/message``, ``tool/result``) need a ``surface_op``: ``"append"``, or ``{"op":
         "replace", "start", "end"}`` with every event they replace in ``source_event_seqs``. Raises ``FormatError`` and
         ``SurfaceError``; the session is then as before.

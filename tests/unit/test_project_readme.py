@@ -6,6 +6,7 @@ import ast
 import asyncio
 import re
 import shlex
+from codeop import CommandCompiler
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,18 @@ def test_the_sample_sessions_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
     assert names["log"].header.id == "release-check"
 
 
+def test_a_session_is_written_and_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ran("cl.StoredSession.create", tmp_path, monkeypatch)
+    assert [(len(update.rows), update.event_count) for update in names["seen"]] == [(2, 2), (1, 3)]
+    assert load(tmp_path / "runs").turns.num_rows == 1
+
+
+def test_a_recorded_model_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ran("cl.ReplayModel.from_folder", ROOT, monkeypatch)
+    assert names["chunks"][-1]["type"] == "finish"
+    assert "4 recorded sessions" in repr(names["model"])
+
+
 def test_the_agent_uses_its_tool_and_logs_its_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names = ran("cl.ScriptedModel(cl.Call", tmp_path, monkeypatch)
     assert (names["answer"].text, names["answer"].stop_reason) == ("There are two.", "completed")
@@ -96,7 +109,9 @@ def ran(part: str, folder: Path, monkeypatch: pytest.MonkeyPatch, **replaced: st
     for word, other in replaced.items():
         block = block.replace(word, other)
     names: dict[str, Any] = {"cl": cassette_lab}
-    asyncio.run(eval(compile(block, "README.md", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), names))  # noqa: S307 - our own README
+    awaited = eval(compile(block, "README.md", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), names)  # noqa: S307 - our own README
+    if awaited is not None:
+        asyncio.run(awaited)
     return names
 
 
@@ -156,3 +171,14 @@ def test_the_map_of_the_house_names_every_room() -> None:
             assert f"`{entry.name}`" in house
     for name in re.findall(r"`((?:tests|notebooks|cassette_lab)/[\w./]+)`", house):
         assert (ROOT / name).exists(), name
+
+
+def test_the_first_example_can_be_pasted_into_a_prompt_that_awaits() -> None:
+    compiler = CommandCompiler()
+    compiler.compiler.flags |= ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+    waiting: list[str] = []
+    for line in [*blocks("python")[0].splitlines(), ""]:
+        waiting.append(line)
+        if compiler("\n".join(waiting)) is not None:  # raises SyntaxError for what such a prompt does not take
+            waiting = []
+    assert not "".join(waiting)

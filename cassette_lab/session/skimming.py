@@ -35,10 +35,10 @@ class SkimmedRows(Rows):
 
     def close(self) -> None:
         """Add the open stretch to ``rows``."""
-        if self._stretch is not None:
-            self._end_run()
-            self.rows.append(self._stretch)
-            self._stretch = None
+        stretch, self._stretch = self._stretch, None
+        if stretch is not None:
+            self._end_run(stretch)
+            self.rows.append(stretch)
 
     def _decoder(self) -> Callable[[bytes], Any]:
         return skimming_decoder(self._version)
@@ -116,13 +116,11 @@ class SkimmedRows(Rows):
 
     def _add_chunk(self, row: ChunkRow) -> None:
         """A chunk that is no delta."""
-        data, time = row.data, row.time
+        data = row.data
         chunk = data.chunk
-        stretch = self._stretch_at(data.turn, data.step, time)
-        known = time if time > 0 else None
-        stretch.add(1, known, known)
-        stretch.see(time, time)
-        self._count_row(time)
+        stretch = self._stretch_at(data.turn, data.step, row.time)
+        stretch.add_chunk(row.time)
+        self._count_row(row.time)
         if type(chunk) is UsageChunk:
             stretch.usage = chunk.usage
         elif type(chunk) is Finish:
@@ -132,20 +130,25 @@ class SkimmedRows(Rows):
     def _add_packed_row(self, row: PackedRow) -> bool:
         """A packed row; False where it must be looked at the exact way."""
         data, position, time0 = row.data, self.position, row.time0
-        times, texts = list(accumulate(data.dt, initial=time0)), data.texts
-        if row.seq0 != position or len(times) != len(texts):
+        dt, texts = data.dt, data.texts
+        count = len(texts)
+        if row.seq0 != position or len(dt) != count - 1:
             return False
-        if self._boundary is not None and position < self._boundary < position + len(times):
+        if self._boundary is not None and position < self._boundary < position + count:
             return False
-        earliest, latest = min(times), max(times)
+        last = time0 + sum(dt)
+        earliest, latest = time0, last
+        if dt and min(dt) < 0:
+            times = list(accumulate(dt, initial=time0))
+            earliest, latest = min(times), max(times)
         if earliest < -MAX_SAFE_INTEGER or latest > MAX_SAFE_INTEGER:
             return False
         stretch = self._stretch_at(data.turn, data.step, time0)
-        first, last = (time0, times[-1]) if time0 > 0 else (None, None)
-        stretch.add_deltas(row.kind, sum(map(len, texts)), len(times), first, last)
+        first, last_at = (time0, last) if time0 > 0 else (None, None)
+        stretch.add_deltas(row.kind, len("".join(texts)), count, first, last_at)
         stretch.see(earliest, latest)
         self._count_row(time0)
-        self.position = position + len(times)
+        self.position = position + count
         return True
 
     def _add_delta(self, key: tuple[Any, ...], text: str, time: int) -> None:
@@ -170,19 +173,20 @@ class SkimmedRows(Rows):
 
     def _stretch_at(self, turn: int, step: int, time: int) -> Stretch:
         """The stretch that the next chunk belongs to, which is of no open run."""
-        self._end_run()
         stretch = self._stretch
         if stretch is None or stretch.turn != turn or stretch.step != step or self.position == self._boundary:
             self.close()
             if self._boundary is not None and self.position >= self._boundary:
                 self._boundary = None
             stretch = self._stretch = Stretch(turn, step, self.position, time)
+        elif self._key is not None:
+            self._end_run(stretch)
         return stretch
 
-    def _end_run(self) -> None:
-        if self._stretch is not None and self._key is not None:
-            self._stretch.see(self._earliest, self._latest)
-        self._key = None
+    def _end_run(self, stretch: Stretch) -> None:
+        if self._key is not None:
+            self._key = None
+            stretch.see(self._earliest, self._latest)
 
     def _count_row(self, time: int) -> None:
         self.position += 1

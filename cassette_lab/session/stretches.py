@@ -36,20 +36,27 @@ class Stretch(msgspec.Struct, gc=False):
     usage: Usage | None = None
     finish: JsonObject | None = None
 
-    def add(self, count: int, first: int | None, last: int | None) -> None:
-        """So many chunks more; these are the times of the first and the last of them."""
+    def add_chunk(self, time: int) -> None:
+        """A chunk more that is no delta."""
+        known = time if time > 0 else None
         if not self.chunks:
-            self.first_chunk_at = first
-        self.chunks += count
-        self.last_chunk_at = last
+            self.first_chunk_at = known
+        self.chunks += 1
+        self.last_chunk_at = known
+        if time > self.latest and self.earliest:
+            self.latest = time
+        else:
+            self.see(time, time)
 
     def add_deltas(self, kind: DeltaKind, part: int | str, count: int, first: int | None, last: int | None) -> None:
-        """So many deltas more, of one run."""
-        self.add(count, first, last)
+        """So many deltas more, of one run; these are the times of the first and the last of them."""
+        if not self.chunks:
+            self.first_chunk_at = first
         if not self.deltas:
             self.first_delta_at = first
+        self.chunks += count
         self.deltas += count
-        self.last_delta_at = last
+        self.last_chunk_at = self.last_delta_at = last
         self.parts.append((kind, part))
 
     def see(self, earliest: int, latest: int) -> None:

@@ -1,16 +1,18 @@
-"""One HTML file about recorded calls: it opens anywhere, loads nothing, runs nothing, and holds metadata only."""
+"""One HTML file about recorded calls and session logs: it opens anywhere, loads and runs nothing, and holds metadata only."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from html import escape
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from cassette_lab.errors import ConfigError
+from cassette_lab.views import session_report
 from cassette_lab.views.drawing import Drawing
 from cassette_lab.views.outcomes import stop_reasons
+from cassette_lab.views.page import PAGE_STYLE, count_text, date_text, facts_list, html_table, note
 from cassette_lab.views.rows import (
     Calls,
     Row,
@@ -30,9 +32,12 @@ from cassette_lab.words import UNKNOWN, duration_text, plural
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from cassette_lab.tables import Lab
+
 CALL_ROWS: Final = 400
 PROBLEM_ROWS: Final = 200
 BODY_CHARACTERS: Final = 20_000
+_NO_BODIES: Final = "No prompt, output or error message is included."
 _BODIES: Final = ("prompt", "output", "structured", "error_message")
 
 
@@ -48,8 +53,11 @@ def report(
     """Write a report of ``data`` (a lab, a ``calls`` table or paths) to ``path`` (and make its folders); returns the path.
 
     Summary, problems, timeline, stop reasons, topology, then ``charts`` (timing deltas, say) and a table of at most
-    ``max_calls`` calls. Nothing a call said is in it unless ``bodies`` is set, which needs a lab loaded with
-    ``bodies=True``. The same data give the same file, byte for byte. Raises ``ConfigError`` where bodies are missing.
+    ``max_calls`` calls; of session logs a table, what to know about them, where their time went, and waterfalls.
+
+    Nothing a call said is in it unless ``bodies`` is set, which needs a lab loaded with ``bodies=True``; nothing that was
+    said in a session ever is. The same data give the same file, byte for byte. Raises ``ConfigError`` where bodies are
+    missing.
     """
     lab = loaded(data)
     table = calls_of(lab)
@@ -63,40 +71,57 @@ def report(
 
 def _page(lab: Any, table: pa.Table, title: str | None, charts: Sequence[Drawing], max_calls: int, *, bodies: bool) -> str:
     problems: pa.Table | None = getattr(lab, "problems", None)
-    cassettes: pa.Table | None = getattr(lab, "cassettes", None)
-    files = [source_text(source) for source in sources_of(table)]
-    heading = title or (files[0] if len(files) == 1 and files[0] else "Recorded agent calls")
+    with_sessions = bool(len(getattr(lab, "sessions", ())))
     sections = [
-        ("summary", "Summary", "".join(_summary(table, cassettes, problems))),
+        *([] if with_sessions and not len(table) else _summary_section(lab, table)),
         ("problems", "Problems", "".join(_problems(problems)) if problems is not None and len(problems) else ""),
-        ("timeline", "When the calls ran", _figure(timeline(table))),
-        (
-            "stop-reasons",
-            "How they ended",
-            _endings(table),
-        ),
-        ("topology", "Who called whom", _figure(topology(table))),
+        *([] if with_sessions and not len(table) else _call_charts(table)),
+        *(_session_sections(lab) if with_sessions else ()),
         *((f"chart-{number}", drawing.title, _figure(drawing)) for number, drawing in enumerate(charts, 1)),
-        ("calls", "Calls", "".join(_calls(table, max_calls, bodies=bodies))),
+        ("calls", "Calls", "" if with_sessions and not len(table) else "".join(_calls(table, max_calls, bodies=bodies))),
     ]
+    heading = title or _heading(lab, table)
     sections = [section for section in sections if section[2]]
     contents = "".join(f'<li><a href="#{name}">{escape(text)}</a></li>' for name, text, _ in sections)
     body = "".join(
         f'<section id="{name}" aria-labelledby="{name}-title"><h2 id="{name}-title">{escape(text)}</h2>{content}</section>'
         for name, text, content in sections
     )
-    bodies_or_not = (
-        "Prompts, outputs and error messages are included." if bodies else "No prompt, output or error message is included."
-    )
+    said = " of the calls" if with_sessions else ""
+    bodies_or_not = f"Prompts, outputs and error messages{said} are included." if bodies else _NO_BODIES
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\">"
         f'<meta name="generator" content="cassette_lab"><title>{escape(shown(heading))}</title>'
-        f"<style>{STYLE}{_PAGE_STYLE}</style></head><body><header><h1>{escape(shown(heading))}</h1>{_lead(table, problems)}"
+        f"<style>{STYLE}{PAGE_STYLE}</style></head><body><header><h1>{escape(shown(heading))}</h1>{_lead(lab, table)}"
         f'<nav aria-label="contents"><ul>{contents}</ul></nav></header><main>{body}</main>'
         f"<footer><p>Written by cassette_lab. {bodies_or_not} Nothing is loaded from elsewhere.</p></footer></body></html>\n"
     )
+
+
+def _heading(lab: Any, table: pa.Table) -> str:
+    """The name of the only file, or what there is."""
+    sessions = getattr(lab, "sessions", None)
+    what = "Recorded agent calls" if len(table) or sessions is None or not len(sessions) else "Agent sessions"
+    files = [*sources_of(table), *(sources_of(sessions) if sessions is not None else ())]
+    return (source_text(files[0]) if len(files) == 1 else "") or what
+
+
+def _summary_section(lab: Any, table: pa.Table) -> Iterator[tuple[str, str, str]]:
+    content = _summary(table, getattr(lab, "cassettes", None), getattr(lab, "problems", None))
+    yield "summary", "Summary", "".join(content)
+
+
+def _call_charts(table: pa.Table) -> Iterator[tuple[str, str, str]]:
+    yield "timeline", "When the calls ran", _figure(timeline(table))
+    yield "stop-reasons", "How they ended", _endings(table)
+    yield "topology", "Who called whom", _figure(topology(table))
+
+
+def _session_sections(lab: Lab) -> Iterator[tuple[str, str, str]]:
+    for name, heading, content in session_report.sections(lab):
+        yield name, heading, content if isinstance(content, str) else "".join(map(_figure, content))
 
 
 def _endings(table: pa.Table) -> str:
@@ -109,18 +134,25 @@ def _figure(drawing: Drawing) -> str:
     return drawing.html(still=False, style=False)
 
 
-def _lead(table: pa.Table, problems: pa.Table | None) -> str:
+def _lead(lab: Any, table: pa.Table) -> str:
+    """How much there is, and how far it can be trusted."""
+    sessions, cassettes, problems = (getattr(lab, name, None) for name in ("sessions", "cassettes", "problems"))
+    with_sessions = sessions is not None and bool(len(sessions))
     failed = int((category_numbers(table) > 0).sum())
     counts = [plural(len(table), "call"), f"{failed:,} did not complete" if failed else "all completed" if len(table) else ""]
+    counts = [*([] if with_sessions and not len(table) else counts), *(session_report.counts(lab) if with_sessions else ())]
+    lines = [f'<p class="lead">{" · ".join(count for count in counts if count)}</p>']
     unread = len(problems) if problems is not None else 0
-    trust = (
-        f'<p class="trust broken">✕ {plural(unread, "problem")}: what could not be verified is not in this report</p>'
-        if unread
-        else '<p class="trust">✓ every file verified: schema, order, hash chain</p>'
-        if problems is not None
-        else ""
-    )
-    return f'<p class="lead">{" · ".join(count for count in counts if count)}</p>{trust}'
+    if unread:
+        words = f"{plural(unread, 'problem')}: what could not be verified is not in this report"
+        lines.append(f'<p class="trust broken">✕ {words}</p>')
+    elif problems is not None and cassettes is not None and (len(cassettes) or not with_sessions):
+        which = "cassette" if with_sessions else "file"
+        lines.append(f'<p class="trust">✓ every {which} verified: schema, order, hash chain</p>')
+    if with_sessions:
+        sign = "" if len(getattr(lab, "notes", ())) else "✓ "
+        lines.append(f'<p class="trust">{sign}{escape(session_report.trust(lab))}</p>')
+    return "".join(lines)
 
 
 def _summary(table: pa.Table, cassettes: pa.Table | None, problems: pa.Table | None) -> Iterator[str]:
@@ -128,7 +160,7 @@ def _summary(table: pa.Table, cassettes: pa.Table | None, problems: pa.Table | N
         longest = (
             max([0.0, *(value for value in table["duration_ms"].to_pylist() if value is not None)]) if len(table) else None
         )
-        yield _facts(
+        yield facts_list(
             [
                 ("calls", f"{len(table):,}"),
                 ("files not loaded", f"{len(problems or ()):,}"),
@@ -158,38 +190,38 @@ def _summary(table: pa.Table, cassettes: pa.Table | None, problems: pa.Table | N
     texts: dict[str, Callable[[Any], str]] = {
         "source": source_text,
         "duration_ms": duration_text,
-        "created_at": _date,
+        "created_at": date_text,
         "request_storage": shown,
     }
     rows = [
-        [texts.get(name, _count)(row[name]) for name in there]
+        [texts.get(name, count_text)(row[name]) for name in there]
         for row in cassettes.select(there).slice(0, PROBLEM_ROWS).to_pylist()
     ]
-    yield _table([head.get(name, name) for name in there], rows, numeric={2, 3, 4, 5, 7, 8})
+    yield html_table([head.get(name, name) for name in there], rows, numeric={2, 3, 4, 5, 7, 8})
     if len(cassettes) > PROBLEM_ROWS:
-        yield _note(f"the first {PROBLEM_ROWS} of {plural(len(cassettes), 'file')}")
+        yield note(f"the first {PROBLEM_ROWS} of {plural(len(cassettes), 'file')}")
 
 
 def _problems(problems: pa.Table) -> Iterator[str]:
     columns = ["source", "line", "code", "message"]
     rows = [
-        [source_text(row["source"]), _count(row["line"]), shown(row["code"]), shown(row["message"])]
+        [source_text(row["source"]), count_text(row["line"]), shown(row["code"]), shown(row["message"])]
         for row in problems.select(columns).slice(0, PROBLEM_ROWS).to_pylist()
     ]
-    yield _table(["file", "line", "code", "what is wrong"], rows, numeric={1}, wrap={3})
+    yield html_table(["file", "line", "code", "what is wrong"], rows, numeric={1}, wrap={3})
     if len(problems) > PROBLEM_ROWS:
-        yield _note(f"the first {PROBLEM_ROWS} of {plural(len(problems), 'problem')}")
+        yield note(f"the first {PROBLEM_ROWS} of {plural(len(problems), 'problem')}")
 
 
 def _calls(table: pa.Table, limit: int, *, bodies: bool) -> Iterator[str]:
     if not len(table):
-        yield _note("this recording has no calls")
+        yield note("this recording has no calls")
         return
     several = len(sources_of(table)) > 1
     chosen = table
     if len(table) > limit:
         chosen = _telling(table, limit)
-        yield _note(
+        yield note(
             f"{limit:,} of {len(table):,} calls: first those that did not complete, then the longest. "
             "All of them: cassette-lab load FILE -o calls.parquet"
         )
@@ -208,7 +240,7 @@ def _calls(table: pa.Table, limit: int, *, bodies: bool) -> Iterator[str]:
         ]
         for row in rows
     ]
-    yield _table(
+    yield html_table(
         head,
         cells,
         numeric={2 + shift, 3 + shift},
@@ -250,82 +282,3 @@ def _bodies(table: pa.Table) -> Iterator[str]:
         if parts:
             key = escape(shown(row["call_key"]))
             yield f"<details><summary><code>{key}</code></summary><dl>{''.join(parts)}</dl></details>"
-
-
-def _table(
-    head: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    *,
-    numeric: Collection[int] = (),
-    wrap: Collection[int] = (),
-    code: Collection[int] = (),
-    marks: dict[int, list[str]] | None = None,
-) -> str:
-    looks = (("n", numeric), ("wrap", wrap), ("code", code))
-    kinds = [" ".join(name for name, places in looks if place in places) for place in range(len(head))]
-    classes = [f' class="{kind}"' if kind else "" for kind in kinds]
-    headers = "".join(f'<th scope="col"{kind}>{escape(text)}</th>' for text, kind in zip(head, classes, strict=True))
-    body = []
-    for number, row in enumerate(rows):
-        cells = [
-            f"<td{kind}>{marks[place][number] if marks and place in marks else ''}<bdi>{escape(text)}</bdi></td>"
-            for place, (text, kind) in enumerate(zip(row, classes, strict=True))
-        ]
-        body.append(f"<tr>{''.join(cells)}</tr>")
-    content = f"<table><thead><tr>{headers}</tr></thead><tbody>{''.join(body)}</tbody></table>"
-    return f'<div class="clab table" tabindex="0">{content}</div>'
-
-
-def _facts(facts: Sequence[tuple[str, str]]) -> str:
-    return (
-        f"<dl class=facts>{''.join(f'<div><dt>{escape(name)}</dt><dd>{escape(text)}</dd></div>' for name, text in facts)}</dl>"
-    )
-
-
-def _note(text: str) -> str:
-    return f'<p class="note">{escape(text)}</p>'
-
-
-def _count(value: Any) -> str:
-    return UNKNOWN if value is None else f"{value:,}" if isinstance(value, (int, float)) else shown(value)
-
-
-def _date(value: Any) -> str:
-    return UNKNOWN if value is None else f"{value:%Y-%m-%d %H:%M} UTC"
-
-
-_PAGE_STYLE: Final = """
-:root { color-scheme: light dark; --clab-page-ink: #1b1f24; --clab-page-muted: #59636e; --clab-page-grid: #d8dee4;
-  --clab-page-paper: #fff; --broken: #b34700 }
-@media (prefers-color-scheme: dark) {
-  :root { --clab-page-ink: #e6edf3; --clab-page-muted: #9da7b1; --clab-page-grid: #343b43; --clab-page-paper: #15191e;
-    --broken: #ff9d5c }
-}
-html { background: var(--clab-page-paper); color: var(--clab-page-ink); font-variant-numeric: tabular-nums;
-  font: 15px/1.55 system-ui, -apple-system, "Segoe UI", sans-serif }
-body { max-width: 1040px; margin: 0 auto; padding: 32px 24px 64px }
-h1 { font-size: 26px; line-height: 1.25; margin: 0 0 4px; overflow-wrap: anywhere }
-h2 { font-size: 18px; margin: 44px 0 12px; padding-top: 10px; border-top: 1px solid var(--clab-page-grid) }
-h3 { font-size: 15px }
-.lead { margin: 0; color: var(--clab-page-muted) }
-.trust { margin: 2px 0 0 }
-.broken { color: var(--broken) }
-.note, footer { color: var(--clab-page-muted); font-size: 13px }
-nav ul { list-style: none; display: flex; flex-wrap: wrap; gap: 4px 18px; padding: 0; margin: 14px 0 0 }
-nav a { color: inherit }
-figure.clab { margin: 0 0 20px }
-.clab.table, figure.clab details { overflow-x: auto }
-.clab table { font-size: 13px }
-.clab th { font-weight: 600 }
-.clab td.wrap { white-space: normal; overflow-wrap: anywhere; min-width: 14em }
-.clab td.code { white-space: normal; overflow-wrap: anywhere; min-width: 18em }
-.clab td.code bdi { font: 12px ui-monospace, Menlo, Consolas, monospace; color: var(--clab-page-muted) }
-.mark { display: inline-block; width: 1.5em; color: var(--mark); font-weight: 700 }
-.facts { display: flex; gap: 28px; margin: 0 }
-.facts dt { color: var(--clab-page-muted); font-size: 13px }
-.facts dd { margin: 0; font-size: 20px }
-pre { white-space: pre-wrap; overflow-wrap: anywhere; font-size: 12px; margin: 4px 0 }
-summary { cursor: pointer }
-footer { margin-top: 48px; border-top: 1px solid var(--clab-page-grid) }
-@media print { body { max-width: none; padding: 0 } nav { display: none } }
-"""

@@ -29,7 +29,7 @@ from cassette_lab.jsonio.text import show
 
 IMAGE_MEDIA_TYPES: Final = frozenset({"image/png", "image/jpeg", "image/webp", "image/gif"})
 
-_SESSION: Final = "see `cassette-lab session`, open_session() and load(), which read session logs"
+_SESSION: Final = "see `cassette-lab session`, load() and open_session(); rescue_session() saves a damaged one"
 _FIELD_CHARACTERS = 160
 _NAME_CHARACTERS = 60
 

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 SHOWN: Final = 12
 """Of models, tools, children and problems that many are shown; the JSON document has all."""
 
-_ID: Final = 36
-_END: Final = 18
+_ID: Final = 40
+_END: Final = 24
 _DEEPEST: Final = 8
 _NAME: Final = 200
 """Characters of a name where it stands alone: a log may have one of any length."""
@@ -135,11 +135,16 @@ def verified(document: JsonObject) -> list[str]:
     """What the rules of a log say of it, and what they cannot say."""
     verdict = "follows its format" if document["whole"] else "is not whole"
     facts = f"format {document['format']}, {plural(document['events'], 'event')} in {plural(document['rows'], 'row')}"
-    sums = f"the checksums of {plural(document['checksums'], 'zstd frame')} fit; " if document["checksums"] else ""
+    sums = "it has no checksums and no hash chain, so that a changed text is not noticed"
+    if document["checksums"]:
+        sums = (
+            f"the checksums of {plural(document['checksums'], 'zstd frame')} fit, which shows that nothing was damaged by "
+            "accident; there is no hash chain, so that a log that was written anew is not noticed"
+        )
     lines = [
         f"{document['file']}: the session log {verdict}",
         f"  {facts}: header, order of events and packed rows were checked",
-        f"  {sums}a session log has no hash chain, so that a changed text is not noticed",
+        f"  {sums}",
     ]
     if document["surfaceProblem"] is not None:
         lines.append(f"  problem       its messages do not fold: {document['surfaceProblem']}")

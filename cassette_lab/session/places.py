@@ -51,7 +51,7 @@ def is_session(source: str | Path) -> bool:
     """Whether a name means a session log, a store or a folder of logs, and not a cassette: by what the file begins with."""
     path = from_home(source)
     if is_folder(path):
-        return any(each.problem is None for each in logs_in(path))
+        return any(each.problem is None for each in find_logs(path))
     if not exists(path):
         head, mark, asked = str(path).rpartition(_MARK)
         return bool(mark and asked and exists(head))

@@ -226,6 +226,7 @@ def test_a_child_stands_below_the_parent_that_lies_nearest_and_circles_end(
 
 def test_a_log_is_verified_as_far_as_its_format_has_rules(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     project = store / "--p--"
+    assert main(["verify", str(write(store / "x" / "y" / "session.jsonl", text(header())).parents[1])]) == 0
     assert main(["verify", str(project / "b-child")]) == 0
     shown = capsys.readouterr().out
     assert "session.jsonl.zstd: the session log follows its format" in shown

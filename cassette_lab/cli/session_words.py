@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from cassette_lab.jsonio import JsonObject
 
 SHOWN: Final = 12
-"""Of models, tools, children and problems that many are shown; the JSON document has all."""
+"""Of models, tools, children and notes that many are shown; the JSON document has all."""
 
 _ID: Final = 40
 _END: Final = 24
@@ -40,7 +40,7 @@ def listed(row: JsonObject, depth: int = 0, *, below: str = "") -> str:
         _count(tokens, "cacheReadTokens"),
         _count(tokens, "outputTokens"),
         _clip(_end(row), _END),
-        f"{row['problems']:,}",
+        f"{row['notes']:,}",
         file if row["parent"] is None or depth else f"{file} (child of {_clip(row['parent'], _ID)})",
     )
 
@@ -128,7 +128,7 @@ def summarised(document: JsonObject) -> list[str]:
     lines += _some("model", [_model(each) for each in document["models"]])
     lines += _some("tool", [_tool(each) for each in document["tools"]])
     lines += _some("child", [_clip(each, _NAME) for each in document["children"] or ()])
-    return [*lines, *_some("problem", [problem(each) for each in document["problems"]])]
+    return [*lines, *_some("note", [problem(each) for each in document["notes"]])]
 
 
 def verified(document: JsonObject) -> list[str]:
@@ -136,9 +136,9 @@ def verified(document: JsonObject) -> list[str]:
     verdict = "follows its format" if document["whole"] else "is not whole"
     facts = f"format {document['format']}, {plural(document['events'], 'event')} in {plural(document['rows'], 'row')}"
     sums = "it has no checksums and no hash chain, so that a changed text is not noticed"
-    if document["checksums"]:
+    if document["frames"]:
         sums = (
-            f"the checksums of {plural(document['checksums'], 'zstd frame')} fit, which shows that nothing was damaged by "
+            f"{plural(document['frames'], 'zstd frame')} decode, and the checksums that they have fit: nothing was damaged by "
             "accident; there is no hash chain, so that a log that was written anew is not noticed"
         )
     lines = [
@@ -148,7 +148,7 @@ def verified(document: JsonObject) -> list[str]:
     ]
     if document["surfaceProblem"] is not None:
         lines.append(f"  problem       its messages do not fold: {document['surfaceProblem']}")
-    return [*lines, *_some("problem", [problem(each) for each in document["problems"]])]
+    return [*lines, *_some("note", [problem(each) for each in document["notes"]])]
 
 
 def problem(document: JsonObject) -> str:
@@ -230,7 +230,7 @@ HEADLINE: Final = _line(
     "from caches",
     "out",
     "end",
-    "problems",
+    "notes",
     "file",
 )
 

@@ -174,7 +174,7 @@ def _read_session(file: str, document: JsonObject) -> QuietLine:
 
 
 def _problem_facts(document: JsonObject) -> list[tuple[str, str]]:
-    told = [("problem", str(each["message"])) for each in document["problems"]]
+    told = [("note", str(each["message"])) for each in document["notes"]]
     broken = document["surfaceProblem"]
     return told if broken is None else [*told, ("problem", f"its messages do not fold: {broken}")]
 

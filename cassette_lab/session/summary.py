@@ -46,12 +46,12 @@ def row(facts: SessionFacts) -> JsonObject:
         "tokens": facts.usage.to_json(),
         "end": OPEN if facts.is_open else facts.end_kind,
         "endCode": facts.end_code,
-        "problems": len(facts.problems),
+        "notes": len(facts.problems),
     }
 
 
 def summary(facts: SessionFacts) -> JsonObject:
-    """Everything a person asks about one session; ``problems`` are told one by one."""
+    """Everything a person asks about one session; ``notes`` are told one by one."""
     header, calls = facts.header, own(facts.model_calls)
     compactions, descriptor = own(facts.compactions), facts.descriptor
     return {
@@ -83,7 +83,7 @@ def summary(facts: SessionFacts) -> JsonObject:
         "models": _models(calls),
         "tools": _tools(own(facts.tool_calls)),
         "children": _children(facts),
-        "problems": _problems(facts),
+        "notes": _notes(facts),
     }
 
 
@@ -91,8 +91,8 @@ def verified(facts: SessionFacts) -> JsonObject:
     """What was checked of a log that could be read, and what is wrong with it.
 
     ``whole`` is false where an end was left out, where inherited events do not end in what is there, and where the messages
-    do not fold (``surfaceProblem``). ``checksums`` counts zstd frames, each of which has one; text and stores have none, and no
-    log has a hash chain: a letter that was changed is not noticed.
+    do not fold (``surfaceProblem``). ``frames`` counts the zstd frames, whose checksums were compared; text and stores have
+    none, and no log has a hash chain: a letter that was changed is not noticed.
     """
     broken = facts.surface.problem is not None or any(each.code in (*ENDS, "OPEN_PREFIX") for each in facts.problems)
     return {
@@ -103,10 +103,10 @@ def verified(facts: SessionFacts) -> JsonObject:
         "encoding": facts.physical.encoding,
         "events": facts.event_count,
         "rows": facts.row_count,
-        "checksums": facts.physical.frames or 0,
+        "frames": facts.physical.frames,
         "whole": not broken,
         "surfaceProblem": facts.surface.problem,
-        "problems": _problems(facts),
+        "notes": _notes(facts),
     }
 
 
@@ -182,7 +182,7 @@ def _tools(calls: Iterable[ToolCall]) -> list[JsonObject]:
     ]
 
 
-def _problems(facts: SessionFacts) -> list[JsonObject]:
+def _notes(facts: SessionFacts) -> list[JsonObject]:
     return [{"code": each.code, "message": each.message, "line": each.line, "frame": each.frame} for each in facts.problems]
 
 

@@ -83,7 +83,7 @@ def test_the_list_is_a_document(store: Path, capsys: pytest.CaptureFixture[str])
     root = document["sessions"][0]
     assert (root["startedAt"], root["durationMs"], root["end"]) == ("2027-01-15T08:00:00.010Z", 60, "completed")
     assert (root["turns"], root["modelCalls"], root["toolCalls"], root["toolErrors"]) == (1, 1, 1, 1)
-    assert (root["tokens"], root["parent"], root["problems"]) == (_USAGE, None, 0)
+    assert (root["tokens"], root["parent"], root["notes"]) == (_USAGE, None, 0)
     totals = document["totals"]
     assert (totals["sessions"], totals["turns"], totals["toolErrors"], totals["tokens"]) == (3, 3, 1, _USAGE)
     assert totals["startedAt"] == min(each["startedAt"] for each in document["sessions"])
@@ -134,7 +134,7 @@ def test_what_shortened_a_conversation_is_told(tmp_path: Path, capsys: pytest.Ca
 
 def test_what_is_wrong_with_a_log_is_told(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["session", str(store / "--p--" / "c-torn" / "session.jsonl")]) == 0
-    assert "  problem       line 6: the last line is not whole (11 bytes)" in capsys.readouterr().out
+    assert "  note          line 6: the last line is not whole (11 bytes)" in capsys.readouterr().out
     assert main(["session", str(store / "--p--" / "d-bad" / "session.jsonl"), "--json"]) == 1
     told = capsys.readouterr()
     assert (told.out, told.err.count("\n")) == ("", 1)
@@ -230,12 +230,12 @@ def test_a_log_is_verified_as_far_as_its_format_has_rules(store: Path, capsys: p
     assert main(["verify", str(project / "b-child")]) == 0
     shown = capsys.readouterr().out
     assert "session.jsonl.zstd: the session log follows its format" in shown
-    assert "the checksums of 2 zstd frames fit" in shown
+    assert "2 zstd frames decode, and the checksums that they have fit" in shown
     assert "no hash chain" in shown
     assert main(["verify", str(project / "c-torn" / "session.jsonl"), "--json"]) == 1
     document = json.loads(capsys.readouterr().out)
     assert (document["kind"], document["whole"], document["events"]) == ("session-log", False, 5)
-    assert [each["code"] for each in document["problems"]] == ["TORN_TAIL"]
+    assert [each["code"] for each in document["notes"]] == ["TORN_TAIL"]
     assert main(["verify", f"{store}#bad"]) == 1
     assert ", line 3: " in capsys.readouterr().err
 
@@ -280,7 +280,7 @@ def test_an_older_generation_beside_a_torn_log_is_named(tmp_path: Path, capsys: 
         assert "session.v3.jsonl beside it is an older generation" in capsys.readouterr().err
     newest.write_bytes(text(header(4)))
     assert main(["session", str(newest), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["problems"] == []
+    assert json.loads(capsys.readouterr().out)["notes"] == []
 
 
 def test_a_file_that_is_named_as_zstd_and_is_none_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

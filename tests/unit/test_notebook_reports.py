@@ -28,7 +28,7 @@ def test_a_torn_one_is_not_whole_and_can_be_rescued(tmp_path: Path) -> None:
     log = write(tmp_path / "session.jsonl", text(header(), *turn()) + b"\x1b[31m<b>")
     shown = reports.verify(parse(f"verify '{log}'"))
     assert "it is not whole" in repr(shown)
-    assert "problem  the last line is not whole" in repr(shown)
+    assert "note  the last line is not whole" in repr(shown)
     line = reports.rescue(parse(f"rescue '{log}' -o '{tmp_path / 'new.jsonl'}'"))
     assert str(line).startswith("◐ 8 events of the session sample kept in ")
     assert open_session(tmp_path / "new.jsonl").problems == []

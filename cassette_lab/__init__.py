@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from cassette_lab.session.store_jsonl import JsonlStore
     from cassette_lab.session.store_sqlite import SqliteSessionStore
     from cassette_lab.tables import Lab, load
-    from cassette_lab.views import report, stop_reasons, timeline, timing_deltas, topology, waterfall
+    from cassette_lab.views import report, stop_reasons, time_went, timeline, timing_deltas, topology, waterfall
 
 _HOME = {
     "AbortController": "contracts",
@@ -120,6 +120,7 @@ _HOME = {
     "run_subagent": "host",
     "stop_reasons": "views",
     "subagent": "host",
+    "time_went": "views",
     "timeline": "views",
     "timing_deltas": "views",
     "tool": "host.tools",
@@ -190,6 +191,7 @@ __all__ = [
     "run_subagent",
     "stop_reasons",
     "subagent",
+    "time_went",
     "timeline",
     "timing_deltas",
     "tool",

@@ -8,7 +8,7 @@ when all logs are there. Source: session logs, Parents and children.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -17,6 +17,7 @@ from cassette_lab.cassette.columns import column
 from cassette_lab.session.facts import SessionFacts, ToolCall, own
 from cassette_lab.session.links import Candidate, LinkedBy, delegations, started_by
 from cassette_lab.session.members import known
+from cassette_lab.tables.columns import array_of
 from cassette_lab.tables.kinship import Kinship
 
 COLUMNS: Final = [
@@ -63,29 +64,31 @@ def rows_of(facts: SessionFacts, linked: Mapping[int, Linked]) -> list[list[Any]
 
 
 def with_children(tables: Mapping[str, pa.Table], relations: pa.Table) -> pa.Table:
-    """``tool_calls`` with the subagents that calls started as far as all logs of the lab together tell it."""
+    """``tool_calls`` with the subagents that calls started as far as all logs of the lab together tell it, and their files."""
     tool_calls = tables["tool_calls"]
-    if relations["place"].null_count in (0, len(relations)):  # nobody's child, or no call that could have started one
+    if not len(relations) and tool_calls["child_session_id"].null_count == len(tool_calls):
         return tool_calls
-    found = _found(tables, relations)
-    if not found:
-        return tool_calls
-    for name, part in (("child_session_id", 0), ("child_linked_by", 1)):
-        place = tool_calls.schema.get_field_index(name)
+    sessions = tables["sessions"].select(["source", "session_id", "parent_session"]).to_pylist()
+    kin = Kinship([row["source"] for row in sessions], [row["session_id"] for row in sessions])
+    found = {} if relations["place"].null_count in (0, len(relations)) else _found(sessions, kin, tool_calls, relations)
+    columns = {name: tool_calls[name].to_pylist() for name in ("child_session_id", "child_source", "child_linked_by")}
+    for row, linked in found.items():
+        columns["child_session_id"][row], columns["child_linked_by"][row] = linked
+    rows = {(row["source"], row["session_id"]): number for number, row in enumerate(sessions)}
+    own_sources, own_ids = tool_calls["source"].to_pylist(), tool_calls["session_id"].to_pylist()
+    for row, child in enumerate(columns["child_session_id"]):
+        place = None if child is None else kin.find(child, rows[own_sources[row], own_ids[row]])
+        if place is not None:
+            columns["child_source"][row] = sessions[place]["source"]
+    for name, values in columns.items():
         field = tool_calls.schema.field(name)
-        values = tool_calls[name].to_pylist()
-        for row, linked in found.items():
-            values[row] = linked[part]
-        array = pa.array(values, pa.string())
-        tool_calls = tool_calls.set_column(place, field, array.dictionary_encode() if field.type != pa.string() else array)
+        tool_calls = tool_calls.set_column(tool_calls.schema.get_field_index(name), field, array_of(values, field.type))
     return tool_calls
 
 
-def _found(tables: Mapping[str, pa.Table], relations: pa.Table) -> dict[int, Linked]:
+def _found(sessions: Sequence[Mapping[str, Any]], kin: Kinship, tool_calls: pa.Table, relations: pa.Table) -> dict[int, Linked]:
     """The subagent of each row of ``tool_calls`` that is found."""
-    sessions = tables["sessions"].select(["source", "session_id", "parent_session"]).to_pylist()
     rows = {(row["source"], row["session_id"]): number for number, row in enumerate(sessions)}
-    kin = Kinship([row["source"] for row in sessions], [row["session_id"] for row in sessions])
     parents, _ = kin.parents([row["parent_session"] for row in sessions])
     calls: dict[int, list[dict[str, Any]]] = defaultdict(list)
     children: dict[int, list[Candidate]] = defaultdict(list)
@@ -95,8 +98,7 @@ def _found(tables: Mapping[str, pa.Table], relations: pa.Table) -> dict[int, Lin
             calls[row].append(relation)
         elif row in parents:
             children[parents[row]].append(Candidate(relation["session_id"], relation["label"], relation["from_at"]))
-    first = dict(_first_rows(tables["tool_calls"]))
-    known = _known(tables["tool_calls"])
+    first, known = dict(_first_rows(tool_calls)), _known(tool_calls)
     found: dict[int, Linked] = {}
     for row, some in calls.items():
         session = sessions[row]["source"], sessions[row]["session_id"]

@@ -146,6 +146,7 @@ TOOL_CALLS: Final = [
     column("argument_bytes", pa.int64(), "its arguments", "bytes"),
     column("result_bytes", pa.int64(), "the text of its result; null without one", "bytes"),
     column("child_session_id", pa.string(), "subagent it started; null for none, and where nothing tells which it was"),
+    column("child_source", TERM, "file that has this subagent's log, source of its rows; null where the lab has none"),
     column(
         "child_linked_by",
         TERM,

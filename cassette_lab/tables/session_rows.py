@@ -18,7 +18,7 @@ _USAGE: Final = frozenset(Usage.__struct_fields__)
 _ELSEWHERE: Final = {"started_at": "requested_at", "started_by": "requested_by"}
 """Columns of ``model_calls`` that facts have by other names."""
 _ELSEWHERE_COMPACTED: Final = {"compacted_tokens": "shadowed_tokens"}
-_MADE_OF_OTHERS: Final = frozenset({"job_ms", "child_session_id", "child_linked_by"})
+_MADE_OF_OTHERS: Final = frozenset({"job_ms", "child_session_id", "child_source", "child_linked_by"})
 """Columns of ``tool_calls`` for which more than the call is looked at."""
 
 
@@ -91,6 +91,7 @@ def _tool_calls(
     others: dict[str, list[Any]] = {
         "job_ms": [None if tool.call_id is None else jobs.get(tool.call_id) for tool in tools],
         "child_session_id": [None] * len(tools),
+        "child_source": [None] * len(tools),  # known when all logs are there
         "child_linked_by": [None] * len(tools),
     }
     for place, (child, way) in linked.items():

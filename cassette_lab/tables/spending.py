@@ -17,7 +17,6 @@ import pyarrow as pa
 
 from cassette_lab.cassette.columns import column
 from cassette_lab.session.kinds import DELEGATING
-from cassette_lab.tables.kinship import Kinship
 from cassette_lab.tables.sql import SqlResult
 
 Session: TypeAlias = tuple[str, str]
@@ -54,7 +53,7 @@ def time_spent(tables: Mapping[str, pa.Table]) -> SqlResult:
     spans: dict[Session, _Spans] = defaultdict(lambda: defaultdict(list))
     for session, part, span in (*_model_spans(tables), *_turn_spans(tables, sessions), *_compaction_spans(tables)):
         spans[session][part].append(span)
-    for session, part, span in _tool_spans(tables, sessions, {key: each["turn"] for key, each in spans.items()}):
+    for session, part, span in _tool_spans(tables, {key: each["turn"] for key, each in spans.items()}):
         spans[session][part].append(span)
     rows = [[row["source"], row["session_id"], row["duration_ms"], *_parts(row, spans[_key(row)])] for row in sessions]
     columns = [list(values) for values in zip(*rows, strict=True)] or [[] for _ in _COLUMNS]
@@ -119,20 +118,16 @@ def _compaction_spans(tables: Mapping[str, pa.Table]) -> Iterator[tuple[Session,
 
 
 def _tool_spans(
-    tables: Mapping[str, pa.Table], sessions: Sequence[Mapping[str, Any]], turns: Mapping[Session, Sequence[_Span]]
+    tables: Mapping[str, pa.Table], turns: Mapping[Session, Sequence[_Span]]
 ) -> Iterator[tuple[Session, str, _Span]]:
-    kin = Kinship([row["source"] for row in sessions], [row["session_id"] for row in sessions])
-    rows = {_key(row): number for number, row in enumerate(sessions)}
-    names = ["source", "session_id", "parent_call_id", "name", "started_at", "duration_ms", "child_session_id"]
+    names = ["source", "session_id", "parent_call_id", "name", "started_at", "duration_ms", "child_session_id", "child_source"]
     for row in _rows(tables["tool_calls"], names):
         session, child = _key(row), row["child_session_id"]
         part = "subagents_ms" if child is not None or row["name"] in DELEGATING else "tools_ms"
         if row["started_at"] is not None and row["duration_ms"] is not None and row["parent_call_id"] is None:
             yield session, part, (row["started_at"], row["started_at"] + row["duration_ms"])
-        place = None if child is None else kin.find(child, rows[session])
-        if place is not None:
-            for span in turns.get(_key(sessions[place]), ()):
-                yield session, "subagents_ms", span
+        for span in () if child is None else turns.get((row["child_source"], child), ()):
+            yield session, "subagents_ms", span
 
 
 _RETRIED: Final = "llm/retry-started"

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from cassette_lab.errors import ConfigError
 from cassette_lab.session.kinds import DELEGATING
-from cassette_lab.tables.kinship import Kinship
 from cassette_lab.views.rows import shown
 
 if TYPE_CHECKING:
@@ -126,13 +125,12 @@ def family(lab: Lab, root: str) -> list[Shown]:
     places = {(row["source"], row["session_id"]): number for number, row in enumerate(sessions)}
     wanted = {(row["source"], row["session_id"]): row["depth"] for row in tree}
     own = _Own(lab, wanted)
-    kin = Kinship([row["source"] for row in sessions], [row["session_id"] for row in sessions])
     told = []
     for key, depth in wanted.items():
         place = places[key]
         calls = [*own.model_calls(key), *own.compactions(key)]
         for call, child in own.tools(key):
-            call.child = None if child is None else kin.find(child, place)
+            call.child = places.get(child)
             if call.child is not None:
                 _note_child(call, sessions[call.child])
             calls.append(call)
@@ -228,7 +226,8 @@ class _Own:
         about = " ".join(shown(part) for part in (row["provider"], row["model"]) if part)
         return Try(start, start + duration, start + first, outcome, word, about)
 
-    def tools(self, key: tuple[str, str]) -> Iterator[tuple[Call, str | None]]:
+    def tools(self, key: tuple[str, str]) -> Iterator[tuple[Call, tuple[str, str]]]:
+        """Calls, and the file and id of the subagent that they started."""
         for row in self._rows["tool_calls"][key]:
             start = _ms(row["started_at"])
             if start is None or row["parent_call_id"] is not None:  # what code called stands in for nothing that waited
@@ -243,7 +242,10 @@ class _Own:
                 outcome, word = "open", "no result"
             delegates = row["child_session_id"] is not None or row["name"] in DELEGATING
             tried = Try(start, end, start, outcome, word)
-            yield Call("subagent" if delegates else "tool", shown(row["name"] or "tool"), [tried]), row["child_session_id"]
+            yield (
+                Call("subagent" if delegates else "tool", shown(row["name"] or "tool"), [tried]),
+                (row["child_source"], row["child_session_id"]),
+            )
 
     def compactions(self, key: tuple[str, str]) -> Iterator[Call]:
         for row in self._rows["compactions"][key]:

@@ -68,6 +68,12 @@ def test_two_runs_with_equal_ids_have_each_their_own_children(tmp_path: Path) ->
         (row["source"].split("/")[-3], row["call_id"]): row["child_session_id"] for row in load(tmp_path).tool_calls.to_pylist()
     }
     assert (told["monday", "c2"], told["tuesday", "c2"], told["tuesday", "c3"]) == ("b", None, "a")
+    joined = load(tmp_path).sql("""
+        select calls.source, children.source as child_source from tool_calls calls
+        join sessions children on children.source = calls.child_source and children.session_id = calls.child_session_id
+    """)
+    assert len(joined) == 3
+    assert all(row["source"].split("/")[-3] == row["child_source"].split("/")[-3] for row in joined)
 
 
 def test_a_label_that_two_calls_have_tells_nothing(tmp_path: Path) -> None:

@@ -68,7 +68,8 @@ class CassetteLabError(Exception):
 class FormatError(CassetteLabError):
     """A file (a cassette, a session log, an override) breaks a rule of its format; names file, line, field as far as known.
 
-    Where programs need to know more the code says it, such as ``MISSING_FINISH`` of a log without the end of a call.
+    Where programs need to know more the code says it, such as ``MISSING_FINISH`` of a log without the end of a call,
+    or ``JUST_BEGUN`` of one whose header is not written yet.
     ``record`` is the number of the line among non-blank lines, 1-based (what the format's vectors count); ``frame`` is that
     of a zstd frame, 1-based.
     """

@@ -27,6 +27,7 @@ from cassette_lab.session.places import check_id, locate
 from cassette_lab.session.reader import ends_a_turn, finish_log
 from cassette_lab.session.rows import GapError, Rows, read_json
 from cassette_lab.session.sqlite import SqliteStore
+from cassette_lab.words import plural
 
 _COMPARED_BYTES: Final = 1 << 12
 _SHOWN_CHARACTERS: Final = 80
@@ -47,6 +48,16 @@ class Update:
     rewound: bool = False
     waiting_bytes: int = 0
     problem: Problem | None = None
+
+    def __repr__(self) -> str:
+        """A line, without anything that was said."""
+        told = [
+            f"{plural(self.event_count - self.from_seq, 'event')} from seq {self.from_seq:,} on",
+            f"{self.event_count:,} in the log",
+        ]
+        told += ["rewound"] * self.rewound + [f"{self.waiting_bytes:,} bytes waiting"] * bool(self.waiting_bytes)
+        told += [] if self.problem is None else [self.problem.message]
+        return show(f"<Update: {', '.join(told)}>")
 
 
 def follow(path: str | Path, session_id: str | None = None) -> Follower:
@@ -79,7 +90,9 @@ class Follower(ABC):
         """A line: what is followed, and how far it was read."""
         header = self.header
         told = (
-            "nothing read yet" if header is None else f"session {header.id[:_SHOWN_CHARACTERS]}, {self._rows.position:,} events"
+            "nothing read yet"
+            if header is None
+            else f"session {header.id[:_SHOWN_CHARACTERS]}, {plural(self._rows.position, 'event')}"
         )
         waiting = f", {self._waiting_bytes:,} bytes waiting" if self._waiting_bytes else ""
         return show(f"<{type(self).__name__} {self.path}: {told}{waiting}>")

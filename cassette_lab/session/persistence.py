@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, Final, NamedTuple, Protocol, Self
 
 from cassette_lab.errors import ClosedError, FormatError, SurfaceError
+from cassette_lab.jsonio.text import show
 from cassette_lab.session.model import Event, SessionHeader, SessionLog
 from cassette_lab.session.packing import Packer
 from cassette_lab.session.session import Clock, Session, now_ms
+from cassette_lab.words import plural
 
 
 class SessionWriter(Protocol):
@@ -76,6 +78,9 @@ class SessionStore(Protocol):
 
     def close(self) -> None:
         """Release what the store holds. Its writers are closed, too."""
+
+
+_SHOWN_CHARACTERS: Final = 80
 
 
 class StoredSession:
@@ -155,3 +160,10 @@ class StoredSession:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def __repr__(self) -> str:
+        """A line: how much was logged, and how much of it is on disk."""
+        events, stored = len(self.session.events), self._writer.next_seq
+        told = "all on disk" if events == stored else f"{stored:,} on disk"
+        closed = ", closed" if self._closed else ""
+        return show(f"<StoredSession {self.session.header.id[:_SHOWN_CHARACTERS]}: {plural(events, 'event')}, {told}{closed}>")

@@ -22,8 +22,10 @@ from cassette_lab.session.frozen import freeze, freeze_delta
 from cassette_lab.session.model import CHUNK_TYPE, Event, SessionHeader
 from cassette_lab.session.packing import Batch, Packer, Packing, delta_of
 from cassette_lab.surface import ELIGIBLE_TYPES, Surface, surface_messages
+from cassette_lab.words import plural
 
 WRITTEN_FORMAT: Final = 0
+_SHOWN_CHARACTERS: Final = 80
 END_SEED: Final = "session/end-seed"
 """The event behind a seed: from here on the events are this process's."""
 
@@ -167,6 +169,10 @@ class Session:
     def events(self) -> Sequence[Event]:
         """All events so far, read-only."""
         return Events(self._events)
+
+    def __repr__(self) -> str:
+        """A line, without anything that was said."""
+        return show(f"<Session {self.header.id[:_SHOWN_CHARACTERS]}: {plural(len(self._events), 'event')}>")
 
     def append(
         self,

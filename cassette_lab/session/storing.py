@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from cassette_lab.errors import ClosedError, ExistingFileError, FormatError, MissingFileError
+from cassette_lab.jsonio.text import show
 from cassette_lab.session.locking import SessionLock
 from cassette_lab.session.model import Event, SessionHeader, SessionLog
 from cassette_lab.session.packing import Batch, Packer
@@ -83,6 +84,9 @@ class WritableStore(ABC):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def __repr__(self) -> str:
+        return show(f"<{type(self).__name__} {self._place}>")
 
     def resume(self, session_id: str) -> Resumed:
         """See ``SessionStore``."""

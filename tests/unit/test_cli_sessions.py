@@ -286,3 +286,10 @@ def test_an_older_generation_beside_a_torn_log_is_named(tmp_path: Path, capsys: 
 def test_a_file_that_is_named_as_zstd_and_is_none_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["session", str(write(tmp_path / "session.jsonl.zstd", b"random\n"))]) == 1
     assert "begins with no zstd frame" in capsys.readouterr().err
+
+
+def test_a_session_that_has_just_begun_is_told_and_no_error(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(store / "x" / "session.jsonl", b"")
+    (store / "--p--" / "d-bad" / "session.jsonl").unlink()
+    assert main(["sessions", str(store)]) == 0
+    assert "has just begun" in capsys.readouterr().err

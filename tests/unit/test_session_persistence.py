@@ -207,6 +207,9 @@ class TestBatches:
         with StoredSession.create(store, new_session()) as keeper:
             log_turn(keeper.session)
         logged = len(keeper.session.events)
+        assert repr(keeper) == f"<StoredSession root: {logged} events, all on disk, closed>"
+        assert repr(keeper.session) == f"<Session root: {logged} events>"
+        assert repr(store).startswith(("<JsonlStore /", "<SqliteSessionStore /"))
         with pytest.raises(ClosedError, match="resume it to go on"):
             keeper.append("todo/write", {})
         assert len(keeper.session.events) == store.load("root").event_count == logged

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
@@ -53,7 +53,15 @@ def read_log(path: str | Path, *, rotated_too: bool = True) -> Flights:
     The log may be written, and its files renamed, meanwhile.
     """
     path = Path(path)
-    return _log(_files(path) if rotated_too else [(path, _read(path))])
+    if not rotated_too:
+        return _log([(path, _read(path))])
+    files: list[tuple[Path, bytes]] = []
+    for _ in range(_MOST_TRIES):
+        before = _inode(path)
+        files = _files(path) or files
+        if files and _inode(path) == before:  # none was renamed meanwhile
+            break
+    return _log(files or [(path, _read(path))])
 
 
 def save_snapshot(snapshot: Snapshot, path: str | Path) -> None:
@@ -75,12 +83,12 @@ def is_log(data: bytes) -> bool:
 def _files(path: Path) -> list[tuple[Path, bytes]]:
     """A log and its full files, the oldest first.
 
-    They are read the other way round: a file only ever gets an older name, so that none is missed; one may be met twice, and
-    one name may just be free.
+    They are read the other way round: a file only ever gets an older name, so that one may be met twice, but none is missed
+    for being renamed once.
     """
     newest: dict[int, tuple[Path, bytes]] = {}
     number = free = 0
-    while free < 2:
+    while free <= _MOST_FREE:
         file = rotated(path, number)
         try:
             inode, data = _opened(file)
@@ -89,9 +97,20 @@ def _files(path: Path) -> list[tuple[Path, bytes]]:
         except MissingFileError:
             free += 1
         number += 1
-    if not newest:
-        raise MissingFileError("there is no such file", path=path)
     return list(reversed(newest.values()))
+
+
+_MOST_FREE: Final = 2
+"""How many names in a row may be free for a moment, while files are renamed."""
+
+_MOST_TRIES: Final = 10
+
+
+def _inode(path: Path) -> int | None:
+    try:
+        return path.stat().st_ino
+    except OSError:
+        return None
 
 
 def _read(path: Path) -> bytes:

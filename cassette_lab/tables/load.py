@@ -23,6 +23,7 @@ from cassette_lab.tables.parts import Part, part_of, part_of_logs
 from cassette_lab.tables.relations import with_children
 from cassette_lab.tables.schemas import RELATIONS, TABLES, table_schema
 from cassette_lab.tables.telling import Progress, Telling
+from cassette_lab.words import plural
 
 OnError: TypeAlias = Literal["raise", "collect"]
 
@@ -86,7 +87,8 @@ def load(
 def _with_way_out(error: CassetteLabError, files: int) -> CassetteLabError:
     """The error with the option that lets the other files be loaded, where there are others."""
     if files > 1:
-        error.message += f'; on_error="collect" (--on-error collect) lists it as a problem and loads the other {files - 1:,}'
+        others = plural(files - 1, "more file")
+        error.message += f' (on_error="collect", in a shell --on-error collect, lists it as a problem and goes on to {others})'
     return error
 
 

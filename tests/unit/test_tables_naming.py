@@ -43,7 +43,7 @@ def test_the_first_bad_log_names_the_way_out(tmp_path: Path, workers: int) -> No
     for number in range(3):
         log_file(tmp_path / f"s{number}" / "session.jsonl", *asked(1), id=f"s{number}")
     bad = write(tmp_path / "s1" / "session.jsonl", b"nothing\n")
-    with pytest.raises(cl.FormatError, match=r'on_error="collect" \(--on-error collect\) .* loads the other 2$'):
+    with pytest.raises(cl.FormatError, match=r'is this a session log\? \(on_error="collect", .* goes on to 2 more files\)$'):
         cl.load(tmp_path, workers=workers)
     with pytest.raises(cl.FormatError, match=r"is this a session log\?$"):
         cl.load(bad)

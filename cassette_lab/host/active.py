@@ -31,9 +31,9 @@ from cassette_lab.errors import CassetteLabError, ClosedError, ConfigError, Reco
 from cassette_lab.event_bus import DISPOSED
 from cassette_lab.host.current import SLOT, bind, release
 from cassette_lab.host.driving import drive
-from cassette_lab.host.handing import hand_over
 from cassette_lab.host.registry import REGISTRY, SubagentRegistry
 from cassette_lab.host.status import CassetteStatus
+from cassette_lab.host.threads import hand_over
 from cassette_lab.jsonio import canonical, parse
 from cassette_lab.words import plural, was
 

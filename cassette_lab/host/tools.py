@@ -6,7 +6,6 @@ run have parted is not for the model: it ends the run.
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import inspect
 import re
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, overload
 from cassette_lab.cassette.failures import error_facts
 from cassette_lab.contracts import AbortSignal, FrozenTools
 from cassette_lab.errors import AbortError, AmbiguityError, ClosedError, ConfigError, MismatchError, RecordedError
+from cassette_lab.host.threads import in_thread
 from cassette_lab.host.typed import to_plain
 from cassette_lab.jsonio import JsonObject, canonical
 
@@ -94,9 +94,9 @@ def tool(
 
     The description is the docstring up to its list of parameters, which describes those (Google, NumPy and Sphinx style), as
     ``Annotated[…, Field(description=…)]`` does. Arguments are checked by pydantic. An ``async def`` runs on the event loop,
-    where an abort cancels it. Any other function runs in a thread, which no abort can end: its result is not waited for, but
-    it works on until it returns, unless it looks at the ``signal`` of a ``ToolContext``. Text is the result as it is, content
-    blocks in a ``ToolOutput``, too; anything else becomes JSON. ``ConfigError`` for a function that cannot be one.
+    where an abort cancels it. Any other function runs in a thread of its own, which no abort can end: its result is not waited
+    for, but it works on until it returns, unless it looks at the ``signal`` of a ``ToolContext``. Text is the result as it is,
+    content blocks in a ``ToolOutput``, too; anything else becomes JSON. ``ConfigError`` for a function that cannot be one.
     """
     if function is None:
         return functools.partial(_function_tool, name=name, description=description)
@@ -207,17 +207,13 @@ def _function_tool(function: Callable[..., Any], *, name: str | None = None, des
 
     async def run(text: str, context: ToolContext) -> ToolOutput:
         args, kwargs = arguments.parse(text, context)
-        value = function(*args, **kwargs) if is_async else await asyncio.to_thread(_called, function, args, kwargs)
+        if is_async:
+            value = function(*args, **kwargs)
+        else:
+            value = await in_thread(lambda: function(*args, **kwargs), name=f"tool {shown}")
         return _output(await value if inspect.isawaitable(value) else value)  # a plain function may wrap an async one
 
     return Tool(name or shown, arguments.description if description is None else description, arguments.schema, run)
-
-
-def _called(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    try:
-        return function(*args, **kwargs)
-    except StopIteration as error:  # nothing that waits could ever be told of it
-        raise RuntimeError(f"{type(error).__name__} was raised") from error
 
 
 def _checked(output: Any) -> ToolOutput:

@@ -24,7 +24,7 @@ import pytest
 import cassette_lab as cl
 from cassette_lab.cassette.model import Interaction
 from cassette_lab.errors import RecordedAbortError
-from cassette_lab.host import REGISTRY, active, current_cassette, handing, tasks
+from cassette_lab.host import REGISTRY, active, current_cassette, tasks, threads
 from tests.unit.upstreams import Upstream, ask, play, text_result
 
 live_calls: list[Any] = []
@@ -210,7 +210,7 @@ class TestLookup:
         assert results_of(tmp_path / "c") == ["KeyError", "aborted"]
 
     def test_a_thread_that_waits_for_a_blocked_loop_is_told_so(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(handing, "_HAND_OVER_S", 0.1)
+        monkeypatch.setattr(threads, "_HAND_OVER_S", 0.1)
 
         async def scenario() -> list[str]:
             told: list[str] = []

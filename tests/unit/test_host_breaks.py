@@ -7,6 +7,8 @@ import errno
 import functools
 import math
 import os
+import threading
+import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -197,6 +199,33 @@ async def _of(function: Callable[..., Any], **arguments: Any) -> Any:
 
 def test_a_thread_that_raises_what_no_future_takes_does_not_hang() -> None:
     assert play(_of(_stop_iteration))["content"][0]["text"] == "Error: RuntimeError: StopIteration was raised"
+
+
+def test_threads_that_hang_keep_nobody_from_ending(tmp_path: Path) -> None:
+    released, begun = threading.Event(), threading.Semaphore(0)
+
+    def hang() -> None:
+        begun.release()
+        released.wait(30)
+
+    async def scenario() -> str:
+        async with agent([Call("hang")] * 40, "never said", tools=[hang], sessions=tmp_path) as made:
+            run = asyncio.create_task(made.run("go"))
+            for _ in range(40):
+                await asyncio.to_thread(begun.acquire, timeout=5)
+            run.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await run
+        return made.session_id
+
+    try:
+        before = time.monotonic()
+        facts = facts_of(tmp_path, play(scenario()))
+        assert time.monotonic() - before < 10
+    finally:
+        released.set()
+    assert facts.turns[0].end_kind == "aborted"
+    assert {call.error_code for call in facts.tool_calls} == {"ABORTED"}
 
 
 def test_a_plain_function_around_an_async_one_is_awaited() -> None:

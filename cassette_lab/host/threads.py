@@ -1,18 +1,55 @@
-"""A call that one thread hands over to the event loop of another, and waits for."""
+"""Threads beside the event loop: functions that would block it, and calls that other threads hand over to it."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import contextvars
+import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from cassette_lab.cassette.recorder import NotAdmittedError
 from cassette_lab.errors import ClosedError
 
 T = TypeVar("T")
 _HAND_OVER_S: Final = 10.0
+
+
+async def in_thread(call: Callable[[], T], *, name: str) -> T:
+    """What ``call`` gives, made in a thread of its own, with the context variables of here.
+
+    Nothing can end a thread: where the waiting is cancelled it works on until it returns, and nobody waits for it, neither
+    other work nor the event loop's end. (The pool of ``asyncio.to_thread`` would be full of such threads before long.)
+    """
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[T] = loop.create_future()
+
+    def settle(result: T | None, error: BaseException | None) -> None:
+        if answer.done():
+            return
+        if error is None:
+            answer.set_result(cast("T", result))
+        else:
+            answer.set_exception(error)
+
+    def work() -> None:
+        result: T | None = None
+        failure: BaseException | None = None
+        try:
+            result = call()
+        except StopIteration as error:  # no future takes it
+            failure = RuntimeError("StopIteration was raised")
+            failure.__cause__ = error
+        except BaseException as error:  # noqa: BLE001 - raised where it is waited for
+            failure = error
+        with contextlib.suppress(RuntimeError):  # the event loop is gone
+            loop.call_soon_threadsafe(settle, result, failure)
+
+    threading.Thread(target=contextvars.copy_context().run, args=(work,), name=name, daemon=True).start()
+    return await answer
 
 
 async def hand_over(

@@ -6,10 +6,12 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
 
 import cassette_lab as cl
 from cassette_lab.session.reader import read_session
+from cassette_lab.views.theme import TIMES
 from tests.notebooks.executed import executed, outputs, text
 from tests.notebooks.sample_sessions import SAMPLES, TORN, write_samples
 
@@ -41,10 +43,12 @@ def test_a_sample_is_torn_and_a_sample_inherits() -> None:
 
 def test_tables_show_the_store_and_its_forest(ran: Any) -> None:
     assert "5 sessions" in text(ran, "load")
-    assert "· second-opinion" in text(ran, "tree")
+    assert "\n  second-opinion " in text(ran, "tree")
     for cell_id, words in {
         "sessions": "night-report",
-        "time": "back_off_ms",
+        "time-table": "back_off_ms",
+        "notes": "TORN_TAIL",
+        "children": "second-opinion",
         "tokens": "tokens_per_second",
         "retries": "RATE_LIMIT",
         "tools": "FS_NOT_FOUND",
@@ -58,8 +62,24 @@ def test_the_waterfall_is_a_picture_with_text_beside_it(ran: Any) -> None:
     assert {"text/html", "image/png", "text/plain"} == set(bundle)
     assert "<svg" in bundle["text/html"]
     assert "<script" not in bundle["text/html"]
-    for words in ("Waterfall · release-check", "model 2.1, attempt 3", "565 ms · aborted", "10.4 s"):
+    for words in ("Waterfall · release-check", f"after 2 {TIMES} RATE_LIMIT", "565 ms · aborted", "10.4 s"):
         assert words in bundle["text/plain"]
+
+
+def test_every_cell_runs_on_logs_of_ones_own(tmp_path: Path) -> None:
+    """A store with another session, a broken log and a cut one: what is asserted is about the samples alone."""
+    own = tmp_path / "own"
+    shutil.copytree(SAMPLES / "--srv-orders--" / "run-tests", own / "--p--" / "run-tests")
+    shutil.copytree(SAMPLES / "--srv-orders--" / "night-report", own / "--q--" / "night-report")
+    (own / "--q--" / "bad").mkdir()
+    (own / "--q--" / "bad" / "session.jsonl").write_text('{"type": "session", "version": 99}\n')
+    notebook = nbformat.read(NOTEBOOK, as_version=4)
+    (store,) = [cell for cell in notebook.cells if cell.id == "store"]
+    store.source = store.source.replace("STORE = SAMPLES", 'STORE = "own"')
+    nbformat.write(notebook, tmp_path / "own.ipynb")
+    ran = executed(tmp_path / "own.ipynb", tmp_path)
+    assert "1 file not loaded" in text(ran, "load")
+    assert "Waterfall · run-tests" in text(ran, "waterfall")
 
 
 def test_the_tables_hold_no_texts() -> None:

@@ -9,6 +9,7 @@ import socket
 import struct
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -22,7 +23,7 @@ from tests.unit.server_client import CHAT, LIMIT_S, Client, serving
 AGENTS, CALLS = 8, 4
 
 
-def recorded(binding: BindingStrategy, **options: int) -> ReplayModel:
+def recorded(binding: BindingStrategy, **options: Any) -> ReplayModel:
     """A model of several sessions; agent 3's second call says ``3.1``."""
     scripts = [
         script(str(agent), *(f"{agent}.{call}" for call in range(CALLS)), first=(f"task {agent}",)) for agent in range(AGENTS)

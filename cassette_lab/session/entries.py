@@ -91,11 +91,13 @@ class Delta(Protocol):
 class CallChunks:
     """Collects the chunks of one call. Deltas that are alike share what they have in common."""
 
-    __slots__ = ("_last", "_pieces")
+    __slots__ = ("_delta", "_last", "_pieces", "_texts")
 
     def __init__(self) -> None:
         self._pieces: list[Piece] = []
         self._last: Deltas | None = None
+        self._delta: Delta | None = None
+        self._texts: list[str] = []
 
     def __bool__(self) -> bool:
         return bool(self._pieces)
@@ -131,21 +133,21 @@ class CallChunks:
         ):
             last.texts.append(chunk[name])
         else:
-            self._last = Deltas(chunk, name, [chunk[name]])
+            self._last, self._delta = Deltas(chunk, name, [chunk[name]]), None
             self._pieces.append(self._last)
         return False
 
     def add_delta(self, delta: Delta) -> None:
         """The next chunk, which is a delta."""
-        last = self._last
+        before = self._delta
         if (
-            last is not None
-            and (head := last.head)["index"] is delta.index
-            and head["type"] == delta.kind
-            and head.get("id") == delta.call_id
-            and head.get("name") == delta.name
+            before is not None
+            and before.kind == delta.kind
+            and before.index == delta.index
+            and before.call_id == delta.call_id
+            and before.name == delta.name
         ):
-            last.texts.append(delta.text)
+            self._texts.append(delta.text)
             return
         first: StreamChunk = {"type": delta.kind, "index": delta.index}
         if delta.call_id is not None:
@@ -154,17 +156,18 @@ class CallChunks:
             first["name"] = delta.name
         name = "text" if delta.call_id is None else "argumentsDelta"
         first[name] = delta.text
-        self._last = Deltas(first, name, [delta.text])
+        self._delta, self._texts = delta, [delta.text]
+        self._last = Deltas(first, name, self._texts)
         self._pieces.append(self._last)
 
     def _put(self, piece: Piece) -> None:
-        self._last = None
+        self._last = self._delta = None
         self._pieces.append(piece)
 
     def close(self) -> Chunks:
         """All of them. The next one begins a new call."""
         chunks = Chunks(self._pieces)
-        self._pieces, self._last = [], None
+        self._pieces, self._last, self._delta = [], None, None
         return chunks
 
 

@@ -39,6 +39,7 @@ from cassette_lab.session.frames import is_zstd
 from cassette_lab.session.model import CHUNK_TYPE, ChunkRun, Event, SessionLog
 from cassette_lab.session.opening import open_session
 from cassette_lab.session.overrides import Override, read_override
+from cassette_lab.session.pausing import collector_paused
 from cassette_lab.session.places import LogPlace, check_id, locate
 from cassette_lab.session.quick import DeltaRow
 
@@ -55,6 +56,7 @@ of a step or a turn, or a retry, ends a call, too.
 """
 
 
+@collector_paused()
 def load_session_scripts(
     file: str | Path,
     child_files: Sequence[str | Path] = (),
@@ -91,6 +93,7 @@ def load_session_scripts(
     return [SessionScript(header.id, header.created_at, entries, primary=True, first_message=first_message), *children]
 
 
+@collector_paused()
 def load_replay_script(
     file: str | Path,
     override_file: str | Path | None = None,
@@ -144,7 +147,7 @@ def derive_replay_script(
             if not isinstance(data, dict):
                 raise _type_error("an assistant/chunk event has no data", path)
             turn, step, chunk = data.get("turn", _UNDEFINED), data.get("step", _UNDEFINED), data.get("chunk")
-        if turn is not last_turn or step is not last_step:
+        if not (_is_same(turn, last_turn) and _is_same(step, last_step)):
             last_turn, last_step = turn, step
             here = f"{_key(turn)}/{_key(step)}"
             if here != place:
@@ -368,6 +371,11 @@ def _summary_call(data: Any, path: str | Path | None) -> list[ReplayEntry]:
         chunks.append({"type": "usage", "usage": data["usage"]})
     chunks.append({"type": _FINISH, "reason": {"kind": "stop"}})
     return [ChunksEntry(Chunks(chunks))]
+
+
+def _is_same(value: Any, before: Any) -> bool:
+    """Whether ``_key`` is the same, as far as that is quickly told."""
+    return value is before or (type(value) is int and type(before) is int and value == before)
 
 
 def _key(value: Any) -> str:

@@ -1,0 +1,109 @@
+"""The process that reads files for the viewer: ``python -P -m cassette_lab.server.jupyter.worker``.
+
+A task comes as one line of JSON on standard input, frames go to standard output; with the argument ``spare`` it imports
+first what any task may need, and then waits for one. It ends when it is done, and at once when its standard input is closed,
+and so when the server ends, however that happens. It says nothing anywhere else: what is wrong with a file is an event, and
+an error of our own is told by its kind only, for its text might show what a file holds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import threading
+from typing import Any, BinaryIO, Final
+
+from cassette_lab.cassette.without_pandas import do_without_pandas
+from cassette_lab.errors import CassetteLabError
+from cassette_lab.server.jupyter.frames import Event, frame
+from cassette_lab.server.jupyter.tasks import Task
+
+SPARE: Final = "spare"
+
+
+def main() -> None:
+    """Do the task on standard input."""
+    output = os.fdopen(os.dup(1), "wb", buffering=0)
+    silence = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(silence, 1)  # whatever a library might print
+    do_without_pandas()
+    if SPARE in sys.argv:
+        from cassette_lab.server.jupyter import cassette_files, labs  # noqa: F401 - so that they are there
+    line = sys.stdin.buffer.readline()
+    if not line:
+        return
+    task = Task.from_json(json.loads(line))
+    threading.Thread(target=_end_with, args=(sys.stdin.buffer,), daemon=True).start()
+    with contextlib.suppress(OSError, AttributeError):
+        os.nice(5)  # the server's answers come first
+
+    def tell(event: Event, data: bytes = b"") -> None:
+        _write(output, frame(event, data))
+
+    _limit_memory(task.max_memory_bytes)
+    os.chdir(task.root)
+    tell({"event": "begin", "version": 1, "paths": [each.path for each in task.places], "bodies": task.bodies})
+    try:
+        _tell_header(task, tell)
+        from cassette_lab.server.jupyter.reading import read
+
+        read(task, tell)
+    except CassetteLabError as error:
+        _failed(tell, task, error.code, error.message)
+    except Exception as error:  # noqa: BLE001 - told by its kind
+        if isinstance(error, MemoryError) or type(error).__name__ in ("ArrowMemoryError", "ArrowCapacityError"):
+            limit = f"{task.max_memory_bytes:,} bytes"
+            words = f"reading takes more memory than the viewer may use ({limit}, c.CassetteLab.max_memory_bytes)"
+            _failed(tell, task, "TOO_LARGE", words)
+        else:
+            _failed(tell, task, "INTERNAL", f"reading failed ({type(error).__name__}); load the file in Python to see why")
+
+
+def _tell_header(task: Task, tell: Any) -> None:
+    """The header of a cassette at once: the libraries that its rows need take longer to import than anybody waits for."""
+    from cassette_lab.cassette.reader import read_header
+    from cassette_lab.server.jupyter.telling import header_event
+
+    for place in task.places:
+        if place.path.endswith(".jsonl") and not place.folder:
+            with contextlib.suppress(CassetteLabError, OSError):  # it is told with its rows
+                path = task.file(place.path)
+                tell(header_event(place.path, read_header(path), path.stat().st_size))
+
+
+def _failed(tell: Any, task: Task, code: str, words: str) -> None:
+    from cassette_lab.server.jupyter.telling import plain_problem, state
+
+    source = task.places[0].path if len(task.places) == 1 else ""
+    tell(state(source, None, "broken", "not read", problem=plain_problem(code, words, source)))
+    tell({"event": "end", "rows": {}, "left_out": {}, "complete": False})
+
+
+def _write(output: BinaryIO, data: bytes) -> None:
+    left = memoryview(data)
+    while left:
+        left = left[output.write(left) :]
+
+
+def _end_with(stream: BinaryIO) -> None:
+    stream.read()
+    os._exit(1)
+
+
+def _limit_memory(size_bytes: int) -> None:
+    try:
+        import resource
+    except ModuleNotFoundError:  # Windows
+        return
+    with contextlib.suppress(OSError, ValueError):
+        _, most = resource.getrlimit(resource.RLIMIT_AS)
+        limit = size_bytes if most == resource.RLIM_INFINITY else min(size_bytes, most)
+        resource.setrlimit(resource.RLIMIT_AS, (limit, most))
+
+
+if __name__ == "__main__":
+    with contextlib.suppress(OSError):  # the server is gone
+        main()
+    os._exit(0)  # at once: nothing is left to be done

@@ -23,6 +23,8 @@ STEPS = 20
 TURNS = 10
 DELTAS = 50
 LIMIT_MS = 2.0
+USUAL_SYNC_MS = 0.2
+"""Of a disk that nobody else is using. What a sync takes beyond that is not the loop's, and is added to its limit."""
 
 _TEXT = "word " * DELTAS
 
@@ -70,6 +72,7 @@ def host(bench: Bench) -> None:
         durable = asyncio.run(_seconds_a_step(store, turns))
         sync_ms = _seconds_a_sync(Path(folder)) * 1000
     note = f"{DELTAS} deltas, one tool call, two syncs of {sync_ms:.2f} ms each"
-    bench.report("a step of the agent loop, its log on disk", durable * 1000, unit="ms", limit=LIMIT_MS, note=note)
+    limit = LIMIT_MS + 2 * max(0.0, sync_ms - USUAL_SYNC_MS)
+    bench.report("a step of the agent loop, its log on disk", durable * 1000, unit="ms", limit=limit, note=note)
     memory = asyncio.run(_seconds_a_step(None, turns))
     bench.report("a step of the agent loop, its log in memory", memory * 1000, unit="ms", limit=LIMIT_MS)

@@ -101,7 +101,8 @@ class LogLines:
 
     ``number`` (from 1), ``frame`` (from 1, None for raw text) and ``end`` say where the last line given stands; ``end`` is
     the offset behind it in the text. After the iteration ``physical`` and ``torn_bytes`` are those of the file, and
-    ``broken`` says what is wrong with a frame that is not just torn.
+    ``broken`` says what is wrong with a frame that is not just torn (the text of the frames before it is
+    ``whole_text_bytes`` long).
 
     Reading can begin at ``start``, an offset in the file where a frame or line begins: ``resume_at`` says where it could
     go on another time (``resume_number`` is the line before that). ``whole_frames_only`` leaves a torn frame alone, for it may
@@ -119,7 +120,7 @@ class LogLines:
         self.frame: int | None = 0 if self.is_zstd else None
         self.whole_frames = 0
         self.whole_frames_end = start
-        self.text_bytes = 0
+        self.text_bytes = self.whole_text_bytes = 0
         self.broken: FrameError | None = None
         self._torn_line_bytes = 0
         self._blank_lines = 0
@@ -229,6 +230,7 @@ class LogLines:
                 return
             self._at = self.whole_frames_end = frame.end
             self.whole_frames += 1
+            self.whole_text_bytes = self.text_bytes
             if not self._torn_line_bytes:
                 self.resume_at, self.resume_number = frame.end, self.number
 

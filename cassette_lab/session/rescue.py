@@ -1,7 +1,8 @@
 """Keeps what can be kept of a damaged or torn session log: its longest whole prefix, as a new file.
 
-What is kept is what a reader of the log would have been given before the damage: the header, and every row up to the first one
-that is broken or does not follow. Nothing is repaired or invented; a turn that was cut stays open.
+What is kept is what a reader of the log would have been given before the damage: the header, and every row up to the first
+one that is broken or does not follow. Nothing is repaired or invented; a turn that was cut stays open. Of a zstd frame that
+does not decode nothing is kept, though some lines of it may look well: they may have been altered.
 Source: session logs, Files and bytes.
 """
 
@@ -79,20 +80,22 @@ def rescue_session(source: str | Path, output: str | Path) -> SessionRescue:
             lost = _copy(place.path, survey.end, target, compressed=there.name.endswith(_ZSTD_ENDING))
             target.flush()
             os.fsync(target.fileno())
-        _check_copy(there, survey)
+        copied = _checked_copy(there, survey)
     except BaseException as error:
         with contextlib.suppress(OSError):
             there.unlink()
         if isinstance(error, OSError) and not isinstance(error, FormatError):
             raise FormatError(f"the file cannot be written ({os_reason(error)})", path=there) from error
         raise
-    return SessionRescue(str(place.path), str(there), survey.session_id, survey.events, survey.rows, lost, survey.reason)
+    return SessionRescue(str(place.path), str(there), copied.session_id, copied.events, copied.rows, lost, survey.reason)
 
 
-def _check_copy(output: Path, survey: _Survey) -> None:
-    """What was copied is what was surveyed, also when someone wrote to the source in between."""
-    if _survey(output).events != survey.events:
+def _checked_copy(output: Path, survey: _Survey) -> _Survey:
+    """What was copied: the prefix that was surveyed, also when someone wrote to the source in between."""
+    copied = _survey(output)
+    if copied.reason is not None or copied.session_id != survey.session_id or copied.end != survey.end:
         raise FormatError("the source changed while it was rescued; try again", path=output)
+    return copied
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +128,24 @@ def _survey(path: Path, session_id: str | None = None) -> _Survey:
             if ends:
                 what = ends[0].message.partition(";")[0]  # that the rest was kept is the answer
                 reason = f"line {ends[0].line:,}: {what}" if ends[0].line else what
-        return _Survey(reader.header.id, reader.rows.position, reader.rows.stored, reader.kept_end, reason)
+        end = reader.kept_end if reason is None else min(reader.kept_end, _decodable(path))
+        return _Survey(reader.header.id, reader.rows.position, reader.rows.stored, end, reason)
+
+
+def _decodable(path: Path) -> int:
+    """How long the text of a log is before the first frame that does not decode. Raises ``FormatError`` where it is empty."""
+    file = LogFile(path)
+    try:
+        lines = LogLines(file)
+        for _ in lines.batches():
+            pass
+        if lines.broken is None:
+            return lines.text_bytes
+        if not lines.whole_text_bytes:
+            raise FormatError(f"frame 1: {lines.broken}; nothing can be kept without the header", path=path)
+        return lines.whole_text_bytes
+    finally:
+        file.close()
 
 
 def _copy(source: Path, end: int, target: BinaryIO, *, compressed: bool) -> int:
@@ -149,7 +169,8 @@ def _parts(lines: LogLines, end: int) -> Iterator[tuple[bytes, int]]:
     for batch in lines.batches():
         kept = 0
         for line in batch:
-            if at >= end:
+            if at + len(line) >= end:  # also within a line, where a frame ends in it
+                at = end
                 break
             at += len(line) + 1
             kept += 1

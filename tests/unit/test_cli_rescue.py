@@ -117,6 +117,21 @@ def test_of_a_zstd_log_whole_frames_are_saved_raw_or_as_zstd(tmp_path: Path, cap
         assert (saved.event_count, saved.problems) == (TURN_EVENTS, [])
 
 
+def test_of_a_frame_that_does_not_decode_nothing_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    head, first, second = frames([[header()], turn(), turn(TURN_EVENTS)])
+    changed = second[:-1] + bytes([second[-1] ^ 1])  # its checksum: the text decodes, and is not to be trusted
+    for number, tail in enumerate((b"", frames([turn(2 * TURN_EVENTS)])[0])):
+        log = write(tmp_path / "session.jsonl.zstd", head + first + changed + tail)
+        out = tmp_path / f"{number}.jsonl"
+        assert main(["rescue", str(log), "-o", str(out)]) == 0
+        assert "8 events of the session sample kept" in capsys.readouterr().out
+        assert (open_session(out).event_count, open_session(out).problems) == (TURN_EVENTS, [])
+    log.write_bytes(head[:-1] + bytes([head[-1] ^ 1]) + first)
+    assert main(["rescue", str(log), "-o", str(tmp_path / "none.jsonl")]) == 1
+    assert "frame 1: " in capsys.readouterr().err
+    assert not (tmp_path / "none.jsonl").exists()
+
+
 def test_of_a_torn_log_all_but_its_end_is_saved_and_of_a_whole_one_everything(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

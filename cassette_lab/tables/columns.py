@@ -19,9 +19,17 @@ def array_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     if kind == TIME:
         return pa.array([int(value) if value is not None and 0 < value <= _LAST_MS else None for value in values], kind)
     if pa.types.is_dictionary(kind):
-        return pa.array([None if value is None else arrow_text(value) for value in values], pa.string()).dictionary_encode()
+        return _texts(values, pa.string()).dictionary_encode()
     if pa.types.is_string(kind):
-        return pa.array([None if value is None else arrow_text(value) for value in values], kind)
-    if pa.types.is_int64(kind):  # sums of counts may grow beyond what a column holds
+        return _texts(values, kind)
+    try:
+        return pa.array(values, kind)
+    except OverflowError:  # sums of counts may grow beyond what a column holds
         return pa.array([value if value is None or value <= _MOST_INTEGER else None for value in values], kind)
-    return pa.array(values, kind)
+
+
+def _texts(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    try:
+        return pa.array(values, kind)
+    except UnicodeEncodeError:  # lone surrogates
+        return pa.array([None if value is None else arrow_text(value) for value in values], kind)

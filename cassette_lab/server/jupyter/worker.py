@@ -13,11 +13,11 @@ import json
 import os
 import sys
 import threading
-from typing import Any, BinaryIO, Final
+from typing import BinaryIO, Final
 
 from cassette_lab.cassette.without_pandas import do_without_pandas
 from cassette_lab.errors import CassetteLabError
-from cassette_lab.server.jupyter.frames import Event, frame
+from cassette_lab.server.jupyter.frames import Event, Tell, frame
 from cassette_lab.server.jupyter.tasks import Task
 
 SPARE: Final = "spare"
@@ -39,17 +39,24 @@ def main() -> None:
     with contextlib.suppress(OSError, AttributeError):
         os.nice(5)  # the server's answers come first
 
-    def tell(event: Event, data: bytes = b"") -> None:
+    def tell(event: Event, data: bytes) -> None:
         _write(output, frame(event, data))
 
     _limit_memory(task.max_memory_bytes)
     os.chdir(task.root)
-    tell({"event": "begin", "version": 1, "paths": [each.path for each in task.places], "bodies": task.bodies})
+    work(task, tell)
+
+
+def work(task: Task, tell: Tell) -> None:
+    """Tell everything of a task, whatever goes wrong."""
+    tell({"event": "begin", "version": 1, "paths": [each.path for each in task.places], "bodies": task.bodies}, b"")
     try:
         _tell_header(task, tell)
         from cassette_lab.server.jupyter.reading import read
 
         read(task, tell)
+    except BrokenPipeError:  # the server is gone
+        raise
     except CassetteLabError as error:
         _failed(tell, task, error.code, error.message)
     except Exception as error:  # noqa: BLE001 - told by its kind
@@ -61,7 +68,7 @@ def main() -> None:
             _failed(tell, task, "INTERNAL", f"reading failed ({type(error).__name__}); load the file in Python to see why")
 
 
-def _tell_header(task: Task, tell: Any) -> None:
+def _tell_header(task: Task, tell: Tell) -> None:
     """The header of a cassette at once: the libraries that its rows need take longer to import than anybody waits for."""
     from cassette_lab.cassette.reader import read_header
     from cassette_lab.server.jupyter.telling import header_event
@@ -70,15 +77,15 @@ def _tell_header(task: Task, tell: Any) -> None:
         if place.path.endswith(".jsonl") and not place.folder:
             with contextlib.suppress(CassetteLabError, OSError):  # it is told with its rows
                 path = task.file(place.path)
-                tell(header_event(place.path, read_header(path), path.stat().st_size))
+                tell(header_event(place.path, read_header(path), path.stat().st_size), b"")
 
 
-def _failed(tell: Any, task: Task, code: str, words: str) -> None:
+def _failed(tell: Tell, task: Task, code: str, words: str) -> None:
     from cassette_lab.server.jupyter.telling import plain_problem, state
 
     source = task.places[0].path if len(task.places) == 1 else ""
-    tell(state(source, None, "broken", "not read", problem=plain_problem(code, words, source)))
-    tell({"event": "end", "rows": {}, "left_out": {}, "complete": False})
+    tell(state(source, None, "broken", "not read", problem=plain_problem(code, words, source)), b"")
+    tell({"event": "end", "rows": {}, "left_out": {}, "complete": False}, b"")
 
 
 def _write(output: BinaryIO, data: bytes) -> None:

@@ -177,7 +177,7 @@ NOTES: Final = [
     _SESSION,
     column("line", pa.int64(), "physical line of the log, from 1; null where it is no single line, and in SQLite"),
     column("frame", pa.int64(), "zstd frame, from 1; null elsewhere"),
-    column("code", TERM, "TORN_TAIL, BROKEN_TAIL, UNKNOWN_TYPE, OTHER_FORMAT or OPEN_PREFIX"),
+    column("code", TERM, "TORN_TAIL, BROKEN_TAIL, OLDER_GENERATION, UNKNOWN_TYPE, OTHER_FORMAT or OPEN_PREFIX"),
     column("message", pa.string(), "what a reader should know, in a sentence"),
 ]
 """One row per thing about a log that a reader should know, and that did not stop the reading."""

@@ -6,6 +6,7 @@ nothing to see of either. Too many calls for a row each are drawn as one row per
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Final
@@ -29,6 +30,9 @@ _CUT_SHARE: Final = 0.04
 """A wait is cut out where it is longer than this share of the time in turns, and than a second."""
 _CUT_MS: Final = 1_000.0
 _SHOWN_WAITS: Final = 6
+_MOST_PIECES: Final = 3_000
+_FEWEST_SLOTS: Final = 50
+"""Of a row that joins calls: enough to see something, few enough that the picture stays small."""
 _NOTHING: Final = "There is no session log in this lab."
 _NO_TIMES: Final = "This log has no times."
 
@@ -87,7 +91,8 @@ def waterfall(
         what = "time since the first turn, waits cut out" if axis.cuts else "time since the first turn"
         return bars_chart(bars, axis.length, unit.ms, time_axis(what, unit), title, notes, axis.cuts)
 
-    return Drawing(title, tuple(notes), _cells(sessions), build, lambda columns: bars_text(bars, axis.length, columns))
+    cells = _cells(sessions) if detailed else _joined_cells(sessions[:max_rows])
+    return Drawing(title, tuple(notes), cells, build, lambda columns: bars_text(bars, axis.length, columns))
 
 
 def _lab(data: Any) -> Lab:
@@ -103,11 +108,7 @@ class _Axis:
     """The time that is shown: ``waits`` of everybody are cut out; ``cuts`` are their places and words, where they have room."""
 
     def __init__(self, sessions: Sequence[Shown]) -> None:
-        spans = sorted(
-            (tried.start, tried.end)
-            for each in sessions
-            for tried in (*each.turns, *(tried for call in each.calls for tried in call.tries))
-        )
+        spans = sorted((tried.start, tried.end) for each in sessions for tried in _tries(each))
         busy = _joined(spans)
         active = sum(end - start for start, end in busy)
         self._pieces: list[tuple[float, float, float]] = []
@@ -123,17 +124,17 @@ class _Axis:
                 at += wait
             self._pieces.append((start, end, at))
             at += end - start
+        self._starts = [start for start, _, _ in self._pieces]
         self.length = at
         self.cuts = _apart(self.cuts, at)
 
     def place(self, time: float) -> float:
         """Where a time stands on the axis."""
-        place = 0.0
-        for start, end, at in self._pieces:
-            if time < start:
-                return max(place, at - (start - time))
-            place = at + min(time, end) - start
-        return place
+        number = bisect_right(self._starts, time) - 1
+        if number < 0:
+            return 0.0
+        start, end, at = self._pieces[number]
+        return at + min(time, end) - start
 
 
 def _joined(spans: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -197,7 +198,7 @@ def _session_bar(session: Shown, label: Label, axis: _Axis) -> Bar:
     segments = [_segment(turn, turn.start, _KINDS["turn"], axis, f"{label.text} · {turn.about}") for turn in session.turns]
     stops = tuple((axis.place(turn.end), _OUTCOMES[turn.outcome]) for turn in session.turns if turn.outcome in _OUTCOMES)
     words = [turn.word for turn in session.turns if turn.word]
-    note = " · ".join([duration_text(sum(turn.end - turn.start for turn in session.turns)), *dict.fromkeys(words)])
+    note = " · ".join([duration_text(_active(session)), *dict.fromkeys(words)])
     return Bar(label, tuple(segments), note=note if session.turns else "no turn", stops=stops)
 
 
@@ -234,52 +235,75 @@ def _look(call: Call, tried: Try) -> Category:
 
 
 def _joined_bars(sessions: Sequence[Shown], axis: _Axis) -> list[Bar]:
-    """A row for each session: what it did in each pixel, failures before all else."""
+    """A row for each session: what it did in each slot of the axis, failures before all else."""
     bars: list[Bar] = []
     place_of: dict[int, int] = {}
+    slots = max(_FEWEST_SLOTS, min(PLOT_WIDTH, _MOST_PIECES // len(sessions)))
     for number, session in enumerate(sessions):
-        pixels: list[Category | None] = [None] * PLOT_WIDTH
+        painted: list[Category | None] = [None] * slots
         for turn in session.turns:
-            _paint(pixels, axis, turn.start, turn.end, _KINDS["turn"])
+            _paint(painted, axis, turn.start, turn.end, _KINDS["turn"])
         for kinds in (("subagent",), ("tool",), ("model", "compaction")):
             for call in (each for each in session.calls if each.kind in kinds):
                 for tried in call.tries:
-                    _paint(pixels, axis, tried.start, tried.end, _look(call, tried))
+                    _paint(painted, axis, tried.start, tried.end, _look(call, tried))
         for call in session.calls:
             for tried in (each for each in call.tries if each.outcome == "error"):
-                _paint(pixels, axis, tried.end, tried.end, _FAILED)
+                _paint(painted, axis, tried.end, tried.end, _FAILED)
         place_of[session.depth] = number
         label = Label(session_name(session.session_id), session.depth, place_of.get(session.depth - 1))
-        segments = _runs(pixels, axis, label.text)
-        errors = sum(tried.outcome == "error" for call in session.calls for tried in call.tries)
-        note = " · ".join(
-            [
-                duration_text(sum(turn.end - turn.start for turn in session.turns)),
-                plural(len(session.calls), "call"),
-                *([plural(errors, "error")] if errors else []),
-            ]
-        )
-        bars.append(Bar(label, tuple(segments), note=note))
+        errors = _errors(session)
+        words = [duration_text(_active(session)), plural(len(session.calls), "call")]
+        note = " · ".join([*words, *([plural(errors, "error")] if errors else [])])
+        bars.append(Bar(label, tuple(_runs(painted, axis, label.text)), note=note))
     return bars
 
 
-def _paint(pixels: list[Category | None], axis: _Axis, start: float, end: float, look: Category) -> None:
-    first = min(PLOT_WIDTH - 1, int(axis.place(start) / axis.length * PLOT_WIDTH))
-    last = min(PLOT_WIDTH, max(first + 1, round(axis.place(end) / axis.length * PLOT_WIDTH)))
-    pixels[first:last] = [look] * (last - first)
+def _paint(painted: list[Category | None], axis: _Axis, start: float, end: float, look: Category) -> None:
+    slots = len(painted)
+    first = min(slots - 1, int(axis.place(start) / axis.length * slots))
+    last = min(slots, max(first + 1, round(axis.place(end) / axis.length * slots)))
+    painted[first:last] = [look] * (last - first)
 
 
-def _runs(pixels: Sequence[Category | None], axis: _Axis, about: str) -> list[Segment]:
+def _runs(painted: Sequence[Category | None], axis: _Axis, about: str) -> list[Segment]:
     runs: list[Segment] = []
-    pixel, first = axis.length / PLOT_WIDTH, 0
-    for place in range(1, len(pixels) + 1):
-        look = pixels[first]
-        if place < len(pixels) and pixels[place] is look:
+    slot, first = axis.length / len(painted), 0
+    for place in range(1, len(painted) + 1):
+        look = painted[first]
+        if place < len(painted) and painted[place] is look:
             continue
         if look is not None:
-            runs.append(Segment(first * pixel, place * pixel, look, f"{about} · {look.name}"))
+            runs.append(Segment(first * slot, place * slot, look, f"{about} · {look.name}"))
         first = place
     return runs
+
+
+def _joined_cells(sessions: Sequence[Shown]) -> Cells:
+    headers = ("session", "calls", "errors", "begins", "in turns")
+    rows = [
+        (
+            "· " * session.depth + session_name(session.session_id),
+            f"{len(session.calls):,}",
+            f"{_errors(session):,}",
+            duration_text(min((tried.start for tried in _tries(session)), default=None)),
+            duration_text(_active(session)),
+        )
+        for session in sessions
+    ]
+    return Cells(headers, rows, frozenset(headers[1:]))
+
+
+def _tries(session: Shown) -> list[Try]:
+    return [*session.turns, *(tried for call in session.calls for tried in call.tries)]
+
+
+def _errors(session: Shown) -> int:
+    return sum(tried.outcome == "error" for call in session.calls for tried in call.tries)
+
+
+def _active(session: Shown) -> float:
+    return sum(turn.end - turn.start for turn in session.turns)
 
 
 def _notes(sessions: Sequence[Shown], axis: _Axis, others: int) -> list[str]:

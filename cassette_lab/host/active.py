@@ -33,6 +33,7 @@ from cassette_lab.host.current import SLOT, bind, release
 from cassette_lab.host.driving import drive
 from cassette_lab.host.registry import REGISTRY, SubagentRegistry
 from cassette_lab.host.status import CassetteStatus
+from cassette_lab.host.tasks import abort
 from cassette_lab.host.threads import hand_over
 from cassette_lab.jsonio import canonical, parse
 from cassette_lab.words import plural, was
@@ -238,7 +239,7 @@ class ActiveCassette:
         self.release()
         stopped = tuple(self._handle.stats.running.values())
         for controller in list(self._controllers):
-            controller.abort(DISPOSED)
+            abort(controller, DISPOSED)
         self._leave()
         self._conclude(error, stopped)
 
@@ -330,7 +331,7 @@ class ActiveCassette:
 
     async def _stop_calls(self) -> None:
         for controller in list(self._controllers):
-            controller.abort(DISPOSED)
+            abort(controller, DISPOSED)
         provider = self.handle.provider
         if isinstance(provider, RecordingProvider):
             await provider.abort(ABORT_GRACE_S)

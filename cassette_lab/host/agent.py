@@ -31,7 +31,7 @@ from cassette_lab.host.loop import LoopConfig, Turn, TurnEnd
 from cassette_lab.host.parts import AgentParts
 from cassette_lab.host.retrying import RetryPolicy
 from cassette_lab.host.structured import TOOL_NAME, Output
-from cassette_lab.host.tasks import wait_a_little
+from cassette_lab.host.tasks import abort, wait_a_little
 from cassette_lab.host.tools import AnyTool, Toolbox
 from cassette_lab.jsonio import JsonObject
 from cassette_lab.session.persistence import SessionStore, StoredSession
@@ -204,11 +204,11 @@ class Agent:
         # Not create_task: a loop's task factory may run it before the next line.
         task = asyncio.Task(work, loop=asyncio.get_running_loop(), name=f"agent {self.session_id}")
         self._running, self._controller = task, controller
-        unwatch = None if signal is None else signal.on_abort(lambda: controller.abort(signal.reason))
+        unwatch = None if signal is None else signal.on_abort(lambda: abort(controller, signal.reason))
         try:
             await asyncio.wait({task})
         except asyncio.CancelledError as error:
-            controller.abort(error)
+            abort(controller, error)
             await wait_a_little([task], times=2)
             raise
         finally:
@@ -286,7 +286,7 @@ class Agent:
 
     async def _stop(self) -> None:
         if self._controller is not None and self._running is not None and not self._running.done():
-            self._controller.abort(DISPOSED)
+            abort(self._controller, DISPOSED)
             await wait_a_little([self._running], times=2)
 
     async def _run(self, turn: Turn, blocks: Sequence[JsonObject], controller: AbortController) -> TurnEnd:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from cassette_lab.contracts import AbortController, AbortSignal, SubagentProvider, SubagentRequest, SubagentResult
 from cassette_lab.errors import ConfigError
-from cassette_lab.host.tasks import wait_a_little
+from cassette_lab.host.tasks import abort, wait_a_little
 
 
 async def drive(
@@ -66,7 +66,7 @@ async def _drive(provider: SubagentProvider, request: SubagentRequest, controlle
         result = await run.result()
     except asyncio.CancelledError as error:
         if controller is not None:
-            controller.abort(error)
+            abort(controller, error)
         await wait_a_little([asyncio.create_task(run.dispose())])
         raise
     except BaseException:

@@ -17,7 +17,7 @@ from cassette_lab.host.answer import text_of
 from cassette_lab.host.local import AgentCall, LocalAgent
 from cassette_lab.host.loop import TurnEnd
 from cassette_lab.host.parts import child_parts
-from cassette_lab.host.tasks import TaskRun
+from cassette_lab.host.tasks import TaskRun, abort
 from cassette_lab.host.tools import FatalToolError, Tool, ToolContext, ToolOutput, failed, text_output, tool
 from cassette_lab.session.persistence import StoredSession
 from cassette_lab.session.session import Session
@@ -67,7 +67,7 @@ class AgentRun(TaskRun):
         )
 
     def _stop(self, reason: BaseException | str | None) -> None:
-        self._controller.abort(reason)
+        abort(self._controller, reason)
 
 
 async def _work(child: Agent, request: SubagentRequest, provider: Provider, signal: AbortSignal) -> SubagentResult:

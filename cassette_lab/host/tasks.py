@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Coroutine, Iterable
 from contextvars import Context
 from typing import Any, Final
 
 from cassette_lab.cassette.runs import Run, aborted_result
-from cassette_lab.contracts import AbortSignal, ParentAgent, SubagentResult
+from cassette_lab.contracts import AbortController, AbortSignal, ParentAgent, SubagentResult
 from cassette_lab.event_bus import DISPOSED
 
 CLEAN_UP_S: Final = 2.0
@@ -62,6 +63,14 @@ class TaskRun(Run):
             self._settle(task.result())
 
 
+def abort(controller: AbortController, reason: BaseException | str | None) -> None:
+    """Abort. What a listener of the signal raises is logged: whoever stops something goes on with that."""
+    try:
+        controller.abort(reason)
+    except Exception:  # noqa: BLE001 - whatever it is, the one who aborts has no part in it
+        _log.exception("a listener of an abort failed")
+
+
 async def wait_a_little(tasks: Iterable[asyncio.Task[Any]], *, times: int = 1) -> None:
     """Wait ``times`` ``CLEAN_UP_S`` for the end of tasks that were stopped.
 
@@ -75,6 +84,7 @@ async def wait_a_little(tasks: Iterable[asyncio.Task[Any]], *, times: int = 1) -
         await asyncio.wait(waiting, timeout=times * CLEAN_UP_S)
 
 
+_log: Final = logging.getLogger("cassette_lab.host")
 _cleaning: Final[set[asyncio.Task[Any]]] = set()
 
 

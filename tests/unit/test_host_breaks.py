@@ -439,6 +439,34 @@ def test_a_value_that_is_too_deep_is_told_to_the_model() -> None:
     play(scenario())
 
 
+def test_a_listener_of_the_abort_that_raises_changes_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    async def sleep(context: ToolContext) -> str:
+        def listen() -> None:
+            raise ValueError("a listener's own")
+
+        context.signal.on_abort(listen)
+        await asyncio.sleep(30)
+        return "never"
+
+    async def scenario() -> None:
+        made = agent(
+            Call("sleep"), Call("subagent", description="d", prompt="p"), Call("sleep"), tools=[sleep], subagents="spawn"
+        )
+        for stop in ("cancel", "abort", "dispose"):
+            controller = AbortController()
+            run = asyncio.create_task(made.run("go", signal=controller.signal))
+            await asyncio.sleep(0.02)
+            if stop == "dispose":
+                await made.dispose()
+            else:
+                (run.cancel if stop == "cancel" else controller.abort)()
+            ended = (await asyncio.gather(run, return_exceptions=True))[0]
+            assert isinstance(ended, asyncio.CancelledError) or getattr(ended, "stop_reason", "") == "aborted"
+
+    play(scenario())
+    assert "a listener of an abort failed" in caplog.text
+
+
 # A stop at every moment
 
 

@@ -39,7 +39,7 @@ class Handler:
     def __init__(self, function: Callable[..., Coroutine[Any, Any, Any]], label: str | None) -> None:
         _check_function(function)
         self.function = function
-        self.label: str = function.__name__ if label is None else label
+        self.label: str = _name(function) if label is None else label
         self.signature = inspect.signature(function)
 
     @property
@@ -181,6 +181,13 @@ def _check_function(function: Any) -> None:
             f"@subagent needs an `async def`, and {name} is none; wrap it: `async def {name}(...): "
             "return await asyncio.to_thread(work, ...)`"
         )
+
+
+def _name(function: Any) -> str:
+    name = getattr(function, "__name__", None)
+    if not isinstance(name, str):
+        raise ConfigError(f'{type(function).__name__} has no name; give it a label: subagent("label")(…)', field="label")
+    return name
 
 
 def _only_text(prompt: Any) -> str | None:

@@ -91,6 +91,16 @@ class TestDecorator:
             with pytest.raises(cl.ConfigError, match="label"):
                 cl.subagent(label)  # type: ignore[arg-type]
 
+    def test_what_has_no_name_needs_a_label(self, tmp_path: Path) -> None:
+        async def add(left: int, right: int) -> int:
+            return left + right
+
+        part = functools.partial(add, 1)
+        with pytest.raises(cl.ConfigError, match="partial has no name; give it a label"):
+            cl.subagent(part)
+        named = cl.subagent("add-one")(part)
+        assert play(record_then_replay(tmp_path / "run.jsonl", lambda: named(2))) == (3, 3)
+
     def test_without_a_cassette_it_just_calls_the_function(self) -> None:
         seen: list[Any] = []
 

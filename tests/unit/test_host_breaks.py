@@ -440,22 +440,25 @@ def test_a_value_that_is_too_deep_is_told_to_the_model() -> None:
 
 
 def test_a_listener_of_the_abort_that_raises_changes_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    begun: list[asyncio.Event] = []
+
     async def sleep(context: ToolContext) -> str:
         def listen() -> None:
             raise ValueError("a listener's own")
 
         context.signal.on_abort(listen)
+        begun[-1].set()
         await asyncio.sleep(30)
         return "never"
 
     async def scenario() -> None:
-        made = agent(
-            Call("sleep"), Call("subagent", description="d", prompt="p"), Call("sleep"), tools=[sleep], subagents="spawn"
-        )
+        child = Call("subagent", description="d", prompt="p")
+        made = agent(Call("sleep"), child, Call("sleep"), Call("sleep"), tools=[sleep], subagents="spawn")
         for stop in ("cancel", "abort", "dispose"):
             controller = AbortController()
+            begun.append(asyncio.Event())
             run = asyncio.create_task(made.run("go", signal=controller.signal))
-            await asyncio.sleep(0.02)
+            await begun[-1].wait()
             if stop == "dispose":
                 await made.dispose()
             else:

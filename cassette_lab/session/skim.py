@@ -61,7 +61,7 @@ class _ChunkData(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 class ChunkRow(msgspec.Struct, tag=CHUNK_TYPE, forbid_unknown_fields=True, gc=False):
     """A row that is one chunk of any kind (formats 0 and 1)."""
 
-    seq: Integer
+    seq: int
     time: Integer
     data: _ChunkData
 
@@ -70,7 +70,7 @@ class EventRow(msgspec.Struct, rename="camel", gc=False):
     """An event, to be used as an ``Event`` is. What it cites matters only where it replaces something: the exact way."""
 
     type: ClassVar[str]
-    seq: Integer
+    seq: int
     time: Integer
     data: Any
     surface_op: Literal["append"] | None = None

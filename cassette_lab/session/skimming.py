@@ -95,7 +95,7 @@ class SkimmedRows(Rows):
                     return row
                 chars += len(chunk.text)
                 time = row.time
-                if time > latest:
+                if time >= latest:
                     latest = time
                 elif time < earliest:
                     earliest = time

@@ -95,25 +95,42 @@ def changed_run() -> list[dict[str, Any]]:
 
 
 def many_calls(count: int, seed: int = 5) -> pa.Table:
-    """A run of so many calls, four levels deep, made column by column; the same every time."""
+    """A run of so many calls, five levels deep at most, made column by column; the same every time."""
     draw = random.Random(seed)  # noqa: S311 - the same table every time is the point
     labels = [f"{verb} {noun}" for verb in ("check", "write", "read", "plan") for noun in ("api", "docs", "tests", "schema")]
     reasons = ["completed"] * 34 + ["max-tokens", "max-tokens", "refusal", "aborted", "error", "other"]
-    rows: list[dict[str, Any]] = []
-    open_calls: list[tuple[str, float]] = []
+    running: list[tuple[str, float]] = []
     now = 0.0
+    made: dict[str, list[Any]] = {name: [] for name in ("call_key", "parent_key", "label", "started_at", "duration_ms")}
     for sequence in range(1, count + 1):
         now += draw.expovariate(1 / 220)
-        open_calls = [each for each in open_calls if each[1] > now][-40:]
-        candidates = [key for key, _ in open_calls if key.count("/") < 4]
-        parent = draw.choice(candidates) if candidates and draw.random() < 0.8 else "root"
+        running = [each for each in running if each[1] > now][-40:]
+        above = [key for key, _ in running if key.count("/") < 5]
+        parent = draw.choice(above) if above and draw.random() < 0.8 else "root"
         label = draw.choice(labels)
         key = f"{parent}/{label.replace(' ', '-')}-{sequence:x}~1"
         took = draw.lognormvariate(7.6, 1.1)
-        open_calls.append((key, now + took))
-        row = call(sequence, label, parent, key=key, at=round(now), duration_ms=took, start_latency_ms=draw.random() * took / 4)
-        rows.append(row | {"stop_reason": draw.choice(reasons), "request_fingerprint": f"{draw.getrandbits(256):064x}"})
-    return rows_table("calls", rows)
+        running.append((key, now + took))
+        for name, value in zip(made, (key, parent, label, START_MS + round(now), took), strict=True):
+            made[name].append(value)
+    columns: dict[str, Any] = {
+        **made,
+        "source": ["run.cassette.jsonl"] * count,
+        "sequence": range(1, count + 1),
+        "start_latency_ms": [draw.random() * took / 4 for took in made["duration_ms"]],
+        "request_fingerprint": [f"{draw.getrandbits(256):064x}" for _ in range(count)],
+        "outcome_kind": ["result"] * count,
+        "stop_reason": draw.choices(reasons, k=count),
+    }
+    columns |= {name: [1] * count for name in ("occurrence", "prompt_blocks", "output_blocks")}
+    fields = table_schema("calls")
+    return pa.table(
+        {
+            field.name: pa.array(columns[field.name], field.type) if field.name in columns else pa.nulls(count, field.type)
+            for field in fields
+        },
+        schema=fields,
+    )
 
 
 def page(views: Sequence[Mapping[str, Any]], *, ground: str = "") -> str:

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { Fitter, show } from '../src/text.ts';
-import { axisText, deltaPercent, deltaText, durationText, percentText, plural } from '../src/words.ts';
+import { axisText, count, deltaPercent, deltaText, durationText, numberText, percentText, plural } from '../src/words.ts';
 
 test('durations read as they do in Python', () => {
   const told = [NaN, 0, 0.01, 0.4, 840, 12_400, 185_000, 7_620_000, 200_000_000].map((ms) => durationText(ms));
@@ -13,6 +13,8 @@ test('differences have a sign, shares a percent', () => {
   assert.deepEqual([[100, 150], [100, 50], [0, 5], [1, 60]].map(([a, b]) => deltaPercent(a!, b!)), ['+50 %', '−50 %', '–', '×60']);
   assert.deepEqual([percentText(1, 3), percentText(1, 1_000), percentText(999, 1_000), percentText(0, 0)], ['33 %', '< 1 %', '> 99 %', '–']);
   assert.equal(plural(5_000, 'call'), '5,000 calls');
+  assert.deepEqual([999, 1_000, 1_234_567].map(count), ['999', '1,000', '1,234,567']);
+  assert.deepEqual([0.12345, 1_234.56, -5, 1e300, NaN].map(numberText), ['0.123', '1,234.6', '-5', '1e+300', '–']);
 });
 
 test('an axis keeps to one unit', () => {

@@ -2,28 +2,37 @@
  * Equal texts get equal numbers, across columns and tables, without decoding them: keys and fingerprints of 100,000 rows are
  * compared as bytes, in milliseconds.
  */
-import { known, type Table } from './table.ts';
+import type { Column } from '@uwdata/flechette';
+import { known } from './batches.ts';
 
 export class Interner {
+  #size = 0;
   #slots = new Int32Array(1 << 12).fill(-1);
-  #hashes: number[] = [];
-  #bytes: Uint8Array[] = [];
+  /** By number: the text's hash, and where its bytes are. */
+  #hashes = new Int32Array(1 << 11);
+  #places = new Int32Array(1 << 11);
+  #starts = new Int32Array(1 << 11);
+  #ends = new Int32Array(1 << 11);
+  readonly #buffers: Uint8Array[] = [];
   readonly #encoder = new TextEncoder();
+  readonly #decoder = new TextDecoder();
 
   /** How many different texts were seen. */
   get size(): number {
-    return this.#bytes.length;
+    return this.#size;
   }
 
-  /** A number for each row's text, -1 for none. */
-  ids(table: Table, name: string): Int32Array {
-    const ids = new Int32Array(table.rows).fill(-1);
+  /** A number for each row's text, -1 for none; a column that is not there has none in any of `rows`. */
+  ids(column: Column<unknown> | null, rows: number): Int32Array {
+    const ids = new Int32Array(rows).fill(-1);
     let at = 0;
-    for (const batch of table.column(name)?.data ?? []) {
+    for (const batch of column?.data ?? []) {
       const { values, offsets, length } = batch;
       if (values instanceof Uint8Array && offsets instanceof Int32Array && !('dictionary' in batch)) {
+        const buffer = this.#buffers.push(values) - 1;
+        const all = batch.nullCount === 0;
         for (let i = 0; i < length; i++) {
-          if (known(batch, i)) ids[at + i] = this.#id(values, offsets[i]!, offsets[i + 1]!);
+          if (all || known(batch, i)) ids[at + i] = this.#id(buffer, values, offsets[i]!, offsets[i + 1]!);
         }
       } else {
         const seen = new Map<string, number>();
@@ -46,40 +55,71 @@ export class Interner {
   /** The number of one text. */
   id(text: string): number {
     const bytes = this.#encoder.encode(text);
-    return this.#id(bytes, 0, bytes.length);
+    return this.#id(this.#buffers.push(bytes) - 1, bytes, 0, bytes.length);
   }
 
-  #id(values: Uint8Array, start: number, end: number): number {
-    let hash = 0x811c9dc5;
-    for (let i = start; i < end; i++) hash = Math.imul(hash ^ values[i]!, 0x01000193);
+  /** The text of a number. */
+  text(id: number): string {
+    return this.#decoder.decode(this.#buffers[this.#places[id]!]!.subarray(this.#starts[id], this.#ends[id]));
+  }
+
+  #id(buffer: number, values: Uint8Array, start: number, end: number): number {
+    const hash = hashOf(values, start, end);
     const mask = this.#slots.length - 1;
-    let slot = (hash ^ (hash >>> 15)) & mask;
+    let slot = hash & mask;
     for (let id = this.#slots[slot]!; id >= 0; slot = (slot + 1) & mask, id = this.#slots[slot]!) {
-      if (this.#hashes[id] === hash && same(this.#bytes[id]!, values, start, end)) return id;
+      if (this.#hashes[id] === hash && this.#same(id, values, start, end)) return id;
     }
-    const id = this.#bytes.push(values.subarray(start, end)) - 1;
-    this.#hashes.push(hash);
-    this.#slots[slot] = id;
-    if (2 * this.#bytes.length > this.#slots.length) this.#grow();
+    if (this.#size === this.#hashes.length) this.#grow();
+    const id = this.#size++;
+    this.#hashes[id] = hash;
+    this.#places[id] = buffer;
+    this.#starts[id] = start;
+    this.#ends[id] = end;
+    this.#put(id);
     return id;
   }
 
+  #same(id: number, values: Uint8Array, start: number, end: number): boolean {
+    const first = this.#starts[id]!;
+    const length = end - start;
+    if (this.#ends[id]! - first !== length) return false;
+    const other = this.#buffers[this.#places[id]!]!;
+    for (let i = 0; i < length; i++) {
+      if (other[first + i] !== values[start + i]) return false;
+    }
+    return true;
+  }
+
+  #put(id: number): void {
+    const mask = this.#slots.length - 1;
+    let slot = this.#hashes[id]! & mask;
+    while (this.#slots[slot]! >= 0) slot = (slot + 1) & mask;
+    this.#slots[slot] = id;
+  }
+
+  /** Twice the room; half of the slots stay free. */
   #grow(): void {
-    const slots = new Int32Array(4 * this.#slots.length).fill(-1);
-    const mask = slots.length - 1;
-    this.#hashes.forEach((hash, id) => {
-      let slot = (hash ^ (hash >>> 15)) & mask;
-      while (slots[slot]! >= 0) slot = (slot + 1) & mask;
-      slots[slot] = id;
-    });
-    this.#slots = slots;
+    const longer = (values: Int32Array): Int32Array<ArrayBuffer> => {
+      const made = new Int32Array(2 * values.length);
+      made.set(values);
+      return made;
+    };
+    [this.#hashes, this.#places, this.#starts, this.#ends] = [longer(this.#hashes), longer(this.#places), longer(this.#starts), longer(this.#ends)];
+    this.#slots = new Int32Array(2 * this.#slots.length).fill(-1);
+    for (let id = 0; id < this.#size; id++) this.#put(id);
   }
 }
 
-function same(known: Uint8Array, values: Uint8Array, start: number, end: number): boolean {
-  if (known.length !== end - start) return false;
-  for (let i = 0; i < known.length; i++) {
-    if (known[i] !== values[start + i]) return false;
+/** Four bytes at a time: keys of deep calls are long. */
+function hashOf(values: Uint8Array, start: number, end: number): number {
+  let hash = end - start;
+  let i = start;
+  for (; i + 4 <= end; i += 4) {
+    hash = Math.imul(hash ^ (values[i]! | (values[i + 1]! << 8) | (values[i + 2]! << 16) | (values[i + 3]! << 24)), 0x9e3779b1);
+    hash ^= hash >>> 15;
   }
-  return true;
+  for (; i < end; i++) hash = Math.imul(hash ^ values[i]!, 0x01000193);
+  hash ^= hash >>> 13;
+  return Math.imul(hash, 0x85ebca6b);
 }

@@ -4,9 +4,9 @@
  * Unknown is `NaN` in numbers, `-1` in codes, `null` in values. A column that is not there is unknown in every row, so that
  * views also draw tables of which only some columns were sent.
  */
-import { tableFromIPC, type Batch as ArrowBatch, type Column, type Table as ArrowTable } from '@uwdata/flechette';
-
-type Batch = ArrowBatch<unknown>;
+import { tableFromIPC, type Column, type Table as ArrowTable } from '@uwdata/flechette';
+import { known } from './batches.ts';
+import { Interner } from './interner.ts';
 
 /** Words that repeat: row `r` has the word `words[codes[r]]`, or none where the code is -1. */
 export interface Words {
@@ -17,12 +17,16 @@ export interface Words {
 export class Table {
   readonly rows: number;
   readonly #arrow: ArrowTable | null;
+  readonly names: readonly string[];
+  readonly #places: ReadonlyMap<string, number>;
   readonly #numbers = new Map<string, Float64Array>();
   readonly #words = new Map<string, Words>();
 
   private constructor(arrow: ArrowTable | null) {
     this.#arrow = arrow;
     this.rows = arrow?.numRows ?? 0;
+    this.names = arrow?.schema.fields.map((field) => field.name) ?? [];
+    this.#places = new Map(this.names.map((name, place) => [name, place]));
   }
 
   /** The table in these bytes (an IPC stream or file); no bytes are a table without rows. Throws for what is not Arrow. */
@@ -32,13 +36,9 @@ export class Table {
 
   static readonly empty = new Table(null);
 
-  get names(): string[] {
-    return this.#arrow?.schema.fields.map((field) => field.name) ?? [];
-  }
-
   column(name: string): Column<unknown> | null {
-    const place = this.names.indexOf(name);
-    return place < 0 ? null : (this.#arrow?.getChildAt<unknown>(place) ?? null);
+    const place = this.#places.get(name);
+    return place === undefined ? null : (this.#arrow?.getChildAt<unknown>(place) ?? null);
   }
 
   /** What the schema says of a column: `doc` and `unit`. */
@@ -80,33 +80,20 @@ export class Table {
     return made;
   }
 
-  /** A text column as codes; dictionary-encoded ones are not decoded row by row. */
+  /** A text column as codes; each different word is decoded once. */
   words(name: string): Words {
     const read = this.#words.get(name);
     if (read !== undefined) return read;
-    const codes = new Int32Array(this.rows).fill(-1);
-    const words: string[] = [];
-    const places = new Map<string, number>();
-    const place = (word: string): number => {
-      let code = places.get(word);
-      if (code === undefined) {
-        code = words.push(word) - 1;
-        places.set(word, code);
-      }
-      return code;
-    };
-    let at = 0;
-    for (const batch of this.column(name)?.data ?? []) {
-      const entries = dictionary(batch)?.map((word) => (typeof word === 'string' ? place(word) : -1));
-      for (let i = 0; i < batch.length; i++) {
-        if (!known(batch, i)) continue;
-        codes[at + i] = entries === undefined ? place(String(batch.value(i))) : (entries[batch.values[i] as number] ?? -1);
-      }
-      at += batch.length;
-    }
-    const made = { codes, words };
+    const column = this.column(name);
+    const made = column?.data.some((batch) => 'dictionary' in batch) === true ? dictionaryWords(column, this.rows) : this.#texts(column);
     this.#words.set(name, made);
     return made;
+  }
+
+  #texts(column: Column<unknown> | null): Words {
+    const interner = new Interner();
+    const codes = interner.ids(column, this.rows);
+    return { codes, words: Array.from({ length: interner.size }, (_, id) => interner.text(id)) };
   }
 
   /** One value as it is: text, number, boolean, list; null for unknown. */
@@ -130,13 +117,6 @@ export class Table {
   }
 }
 
-/** Whether there is a value; a batch without nulls has no bitmap to ask. */
-export function known(batch: Batch, i: number): boolean {
-  if (batch.nullCount === 0) return true;
-  // A column of nothing but nulls has none either, whatever the library's types say.
-  return (batch.validity as Uint8Array | undefined) !== undefined && batch.isValid(i);
-}
-
 function first(column: Column<unknown>): unknown {
   for (const batch of column.data) {
     if (batch.length > 0) return batch.value(0);
@@ -144,7 +124,24 @@ function first(column: Column<unknown>): unknown {
   return undefined;
 }
 
-function dictionary(batch: object): unknown[] | undefined {
-  const column = (batch as { dictionary?: Column<unknown> }).dictionary;
-  return column === undefined ? undefined : Array.from({ length: column.length }, (_, i) => column.at(i));
+/** Codes of a dictionary-encoded column; its batches may have dictionaries of their own. */
+function dictionaryWords(column: Column<unknown>, rows: number): Words {
+  const codes = new Int32Array(rows).fill(-1);
+  const words: string[] = [];
+  const places = new Map<string, number>();
+  let at = 0;
+  for (const batch of column.data) {
+    const { dictionary } = batch as { dictionary?: Column<unknown> };
+    const entries = Array.from({ length: dictionary?.length ?? 0 }, (_, i) => {
+      const word = dictionary?.at(i);
+      if (typeof word !== 'string') return -1;
+      if (!places.has(word)) places.set(word, words.push(word) - 1);
+      return places.get(word) ?? -1;
+    });
+    for (let i = 0; i < batch.length; i++) {
+      if (known(batch, i)) codes[at + i] = entries[batch.values[i] as number] ?? -1;
+    }
+    at += batch.length;
+  }
+  return { codes, words };
 }

@@ -53,15 +53,15 @@ export function compare(expectedTable: Table, actualTable: Table): Comparison {
 
 function identity(interner: Interner, table: Table): Identity {
   return {
-    parent: interner.ids(table, 'parent_key'),
-    context: interner.ids(table, 'parent_context_fingerprint'),
-    request: interner.ids(table, 'request_fingerprint'),
+    parent: interner.ids(table.column('parent_key'), table.rows),
+    context: interner.ids(table.column('parent_context_fingerprint'), table.rows),
+    request: interner.ids(table.column('request_fingerprint'), table.rows),
     occurrence: table.numbers('occurrence'),
   };
 }
 
 function ids(interner: Interner, name: string, expected: Table, actual: Table): [Int32Array, Int32Array] {
-  return [interner.ids(expected, name), interner.ids(actual, name)];
+  return [interner.ids(expected.column(name), expected.rows), interner.ids(actual.column(name), actual.rows)];
 }
 
 function side(table: Table): Side {

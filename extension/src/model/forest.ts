@@ -45,21 +45,22 @@ export function buildForest(tables: Tables): Forest {
   readFlights(raw);
   const tree = treeOrder(raw.parent.subarray(0, raw.size), raw.rank.subarray(0, raw.size));
   const { order } = tree;
-  const pick = (values: Float64Array): Float64Array => Float64Array.from(order, (node) => values[node]!);
+  const pick = (values: Float64Array): Float64Array => gather(order, values, new Float64Array(order.length));
+  const bytes = (values: Uint8Array): Uint8Array => gather(order, values, new Uint8Array(order.length));
   const start = pick(raw.start);
   const duration = pick(raw.duration);
-  const flags = Uint8Array.from(order, (node) => raw.flags[node]!);
-  const kind = Uint8Array.from(order, (node) => raw.kind[node]!);
-  const source = Int32Array.from(order, (node) => raw.source[node]!);
+  const flags = bytes(raw.flags);
+  const kind = bytes(raw.kind);
+  const source = gather(order, raw.source, new Int32Array(order.length));
   const total = settle(tree, kind, source, start, duration, flags);
   const span = spans(tree, start, duration);
   return {
     ...tree,
     size: raw.size,
     kind,
-    table: Uint8Array.from(order, (node) => raw.table[node]!),
-    row: Int32Array.from(order, (node) => raw.row[node]!),
-    category: Uint8Array.from(order, (node) => raw.category[node]!),
+    table: bytes(raw.table),
+    row: gather(order, raw.row, new Int32Array(order.length)),
+    category: bytes(raw.category),
     flags,
     start,
     span,
@@ -68,12 +69,18 @@ export function buildForest(tables: Tables): Forest {
     firstChunk: pick(raw.firstChunk),
     abortedAt: pick(raw.abortedAt),
     disposedAt: pick(raw.disposedAt),
-    retryFrom: retries(tree, pick(raw.retryFrom), start),
+    retryFrom: retries(pick(raw.retryFrom), start),
     total: Math.max(total, spanEnd(start, span)),
     sources: raw.sources,
     source,
     tables,
   };
+}
+
+/** Values in another order. A plain loop: `from` with a callback takes ten times as long. */
+function gather<T extends Float64Array | Int32Array | Uint8Array>(order: Int32Array, values: T, made: T): T {
+  for (let node = 0; node < order.length; node++) made[node] = values[order[node]!]!;
+  return made;
 }
 
 /** Turn moments into times from the zero of each file or outermost session; returns the latest end. */
@@ -110,8 +117,10 @@ function earliest(start: Float64Array, from: number, to: number): number {
 }
 
 /** Moments of earlier attempts are on the same clock as the starts were: keep only how long before the start they lie. */
-function retries(tree: Tree, waits: Float64Array, start: Float64Array): Float64Array {
-  return waits.map((wait, node) => (wait > 0 && tree.end[node]! > node ? start[node]! - wait : NaN));
+function retries(waits: Float64Array, start: Float64Array): Float64Array {
+  const from = new Float64Array(waits.length);
+  for (let node = 0; node < waits.length; node++) from[node] = waits[node]! > 0 ? start[node]! - waits[node]! : NaN;
+  return from;
 }
 
 function spans(tree: Tree, start: Float64Array, duration: Float64Array): Float64Array {

@@ -83,7 +83,8 @@ export function treeOrder(parents: Int32Array, rank: Float64Array): Tree {
 }
 
 function rankOrder(rank: Float64Array): Int32Array {
-  const order = Int32Array.from(rank, (_, i) => i);
+  const order = new Int32Array(rank.length);
+  for (let i = 0; i < order.length; i++) order[i] = i;
   let sorted = true;
   for (let i = 1; i < rank.length && sorted; i++) sorted = rank[i - 1]! <= rank[i]!;
   return sorted ? order : order.sort((a, b) => compare(rank[a]!, rank[b]!) || a - b);

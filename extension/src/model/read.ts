@@ -106,24 +106,39 @@ export function readCalls(raw: Raw): void {
   const files = several ? [...new Set(places)].map((place) => [place, raw.file('calls', place)] as const) : [];
   const fileOf = new Map(files);
   const base = first + files.length;
+  // Column by column: a hundred thousand calls are here before anybody notices.
+  const past = base + table.rows;
+  raw.size = past;
+  raw.kind.fill(CALL, base, past);
+  raw.table.fill(TABLES.indexOf('calls'), base, past);
+  raw.start.set(started, base);
+  const category = categoryTable(kinds.words, reasons.words);
   for (let row = 0; row < table.rows; row++) {
-    const parent = parents[row]! >= 0 ? base + parents[row]! : (fileOf.get(places[row]!) ?? -1);
-    const node = raw.add(CALL, 'calls', row, parent, places[row]!);
-    raw.time(node, started[row]!, duration[row]!);
+    const node = base + row;
+    raw.row[node] = row;
+    raw.source[node] = places[row]!;
+    raw.parent[node] = parents[row]! >= 0 ? base + parents[row]! : (fileOf.get(places[row]!) ?? -1);
     raw.rank[node] = Number.isNaN(sequence[row]!) ? row : sequence[row]!;
+    raw.duration[node] = bounded(duration[row]!);
     raw.latency[node] = bounded(latency[row]!);
     raw.abortedAt[node] = bounded(aborted[row]!);
     raw.disposedAt[node] = bounded(disposed[row]!);
-    raw.category[node] = callCategory(kinds.words[kinds.codes[row]!] ?? null, reasons.words[reasons.codes[row]!] ?? null);
+    raw.category[node] = category[(kinds.codes[row]! + 1) * (reasons.words.length + 1) + reasons.codes[row]! + 1]!;
     if (redactions[row]! > 0) raw.flags[node] = REDACTED;
   }
+}
+
+/** Category of each pair of an outcome kind and a stop reason, either of which may be unknown. */
+function categoryTable(kinds: readonly string[], reasons: readonly string[]): Uint8Array {
+  const pairs = [null, ...kinds].flatMap((kind) => [null, ...reasons].map((reason) => callCategory(kind, reason)));
+  return Uint8Array.from(pairs);
 }
 
 /** For each call the row of the call whose agent made it, -1 for the root agent's. */
 export function parentRows(table: Table, places: ArrayLike<number>): Int32Array {
   const interner = new Interner();
-  const keys = interner.ids(table, 'call_key');
-  const parentKeys = interner.ids(table, 'parent_key');
+  const keys = interner.ids(table.column('call_key'), table.rows);
+  const parentKeys = interner.ids(table.column('parent_key'), table.rows);
   const files = new Map<number, Int32Array>();
   for (let row = 0; row < table.rows; row++) {
     let rows = files.get(places[row]!);
@@ -133,7 +148,11 @@ export function parentRows(table: Table, places: ArrayLike<number>): Int32Array 
     }
     if (keys[row]! >= 0 && rows[keys[row]!]! < 0) rows[keys[row]!] = row;
   }
-  return parentKeys.map((key, row) => (key < 0 ? -1 : files.get(places[row]!)![key]!));
+  const parents = new Int32Array(table.rows).fill(-1);
+  for (let row = 0; row < table.rows; row++) {
+    if (parentKeys[row]! >= 0) parents[row] = files.get(places[row]!)![parentKeys[row]!]!;
+  }
+  return parents;
 }
 
 function sourcesOf(raw: Raw, table: Table, others: boolean): { places: Int32Array; several: boolean } {
@@ -179,12 +198,12 @@ export function readSessions(raw: Raw): void {
   const starters = readToolCalls(raw, nodes, sessionOf);
   readCompactions(raw, nodes, sessionOf);
   const parents = sessions.words('parent_session');
-  const within = stretches(raw);
+  let within: Map<number, number[]> | null = null;
   for (let row = 0; row < sessions.rows; row++) {
     const id = parents.words[parents.codes[row]!];
     const above = id === undefined ? undefined : (nodes.get(`${raw.source[own[row]!]!} ${id}`) ?? nodes.get(`any ${id}`));
     if (above === undefined || above === own[row]) continue;
-    raw.parent[own[row]!] = starters.get(`${above} ${ids.words[ids.codes[row]!] ?? ''}`) ?? innermost(raw, within, above, own[row]!);
+    raw.parent[own[row]!] = starters.get(`${above} ${ids.words[ids.codes[row]!] ?? ''}`) ?? innermost(raw, (within ??= stretches(raw)), above, own[row]!);
   }
 }
 

@@ -2,10 +2,12 @@
  * What linked views share: the forest, what is folded and filtered, what is selected. A view changes it here and draws when
  * told; nobody calls another view.
  */
+import { Table } from '../data/table.ts';
 import { CATEGORIES } from '../model/categories.ts';
 import type { Forest } from '../model/forest.ts';
 import { CALL, INHERITED, KINDS, MODEL_CALL, REQUEST, TABLES, TOOL_CALL, TURN } from '../model/kinds.ts';
-import { keyOf, labelOf, modelOf, outcomeOf, tableOf } from '../model/names.ts';
+import { keyOf, labelOf, modelOf, NO_LABEL, outcomeOf, tableOf } from '../model/names.ts';
+import { show } from '../text.ts';
 import { filterMask, MATCH, visibleNodes } from '../model/order.ts';
 
 /** Rows by table: `{calls: [0, 4]}`. */
@@ -41,6 +43,8 @@ export type Change = 'rows' | 'selection' | 'hover' | 'theme';
 
 export class State {
   readonly folded: Uint8Array;
+  /** Kinds whose endings are counted, in the order in which one asks for them. */
+  readonly countedKinds: readonly number[];
   filter: Filter = NO_FILTER;
   /** What the filter leaves; null without one. */
   mask: Uint8Array | null = null;
@@ -56,9 +60,11 @@ export class State {
   readonly #rowOf: Int32Array;
   readonly #listeners = new Set<(change: Change) => void>();
   readonly #labels = new Map<number, string>();
+  #callLabels: string[] | null = null;
 
   constructor(readonly forest: Forest) {
     this.folded = new Uint8Array(forest.size);
+    this.countedKinds = [CALL, MODEL_CALL, TURN, TOOL_CALL, REQUEST].filter((kind) => forest.kind.includes(kind));
     this.#rowOf = new Int32Array(forest.size);
     this.refresh();
   }
@@ -92,15 +98,10 @@ export class State {
     return (this.forest.flags[node]! & INHERITED) === 0;
   }
 
-  /** Kinds whose endings are counted, in the order in which one asks for them. */
-  get countedKinds(): number[] {
-    return [CALL, MODEL_CALL, TURN, TOOL_CALL, REQUEST].filter((kind) => this.forest.kind.includes(kind));
-  }
-
   refresh(): void {
     this.visible = visibleNodes(this.forest.end, this.folded, this.mask);
     this.#rowOf.fill(-1);
-    this.visible.forEach((node, row) => (this.#rowOf[node] = row));
+    for (let row = 0; row < this.visible.length; row++) this.#rowOf[this.visible[row]!] = row;
     this.tell('rows');
   }
 
@@ -175,7 +176,11 @@ export class State {
     const { forest } = this;
     if (by === 'run') return forest.sources[forest.source[node]!] ?? '';
     if (by === 'model') return modelOf(forest, node) || '(no model)';
-    if (forest.kind[node] === CALL) return labelOf(forest, node).replace(/ ~\d+$/, '');
+    if (forest.kind[node] === CALL) {
+      this.#callLabels ??= (forest.tables['calls'] ?? Table.empty).words('label').words.map(show);
+      const code = (forest.tables['calls'] ?? Table.empty).words('label').codes[forest.row[node]!] ?? -1;
+      return this.#callLabels[code] ?? NO_LABEL;
+    }
     if (forest.kind[node] === MODEL_CALL || forest.kind[node] === REQUEST) return modelOf(forest, node) || '(no model)';
     return forest.kind[node] === TURN ? this.label(forest.parent[node]!) : this.label(node);
   }

@@ -26,6 +26,14 @@ _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _SHORT: Final = 8
 _UUID: Final = 36
 _RETRIED: Final = "llm/retry-started"
+_COLUMNS: Final = {
+    "turns": ("turn", "end_kind", "error_code"),
+    "model_calls": (
+        "turn", "step", "started_by", "first_chunk_ms", "interrupted", "finish_kind", "error_code", "provider", "model",
+    ),
+    "tool_calls": ("parent_call_id", "name", "is_error", "error_code", "child_source", "child_session_id"),
+    "compactions": ("failed",),
+}  # fmt: skip
 _ENDS: Final[dict[str, Outcome]] = {
     "completed": "completed",
     "forked": "completed",
@@ -171,16 +179,16 @@ class _Own:
     def __init__(self, lab: Lab, wanted: Mapping[tuple[str, str], int]) -> None:
         self.unplaced: dict[tuple[str, str], int] = defaultdict(int)
         self._rows: dict[str, dict[tuple[str, str], list[dict[str, Any]]]] = {}
-        for name in ("turns", "model_calls", "tool_calls", "compactions"):
+        for name, columns in _COLUMNS.items():
             grouped: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
-            for row in _of(lab.tables[name], wanted):
+            for row in _of(lab.tables[name], columns, wanted):
                 grouped[row["source"], row["session_id"]].append(row)
             self._rows[name] = grouped
 
     def turns(self, key: tuple[str, str], session: Mapping[str, Any]) -> list[Try]:
         told = []
         for row in self._rows["turns"][key]:
-            start = _ms(row["started_at"])
+            start = row["started_at"]
             if start is None:
                 continue
             is_open = row["end_kind"] is None
@@ -208,7 +216,7 @@ class _Own:
             yield call
 
     def _try(self, key: tuple[str, str], row: Mapping[str, Any]) -> Try | None:
-        start, duration = _ms(row["started_at"]), row["duration_ms"]
+        start, duration = row["started_at"], row["duration_ms"]
         if start is None or duration is None:
             self.unplaced[key] += 1
             return None
@@ -229,7 +237,7 @@ class _Own:
     def tools(self, key: tuple[str, str]) -> Iterator[tuple[Call, tuple[str, str]]]:
         """Calls, and the file and id of the subagent that they started."""
         for row in self._rows["tool_calls"][key]:
-            start = _ms(row["started_at"])
+            start = row["started_at"]
             if start is None or row["parent_call_id"] is not None:  # what code called stands in for nothing that waited
                 self.unplaced[key] += start is None and row["parent_call_id"] is None
                 continue
@@ -249,7 +257,7 @@ class _Own:
 
     def compactions(self, key: tuple[str, str]) -> Iterator[Call]:
         for row in self._rows["compactions"][key]:
-            start = _ms(row["started_at"])
+            start = row["started_at"]
             if start is None or row["duration_ms"] is None:
                 self.unplaced[key] += 1
                 continue
@@ -258,12 +266,14 @@ class _Own:
             yield Call("compaction", "compaction", [Try(start, end, end, outcome, "failed" if row["failed"] else "")])
 
 
-def _of(table: Any, wanted: Mapping[tuple[str, str], int]) -> Iterator[dict[str, Any]]:
+def _of(table: Any, columns: Sequence[str], wanted: Mapping[tuple[str, str], int]) -> Iterator[dict[str, Any]]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
     ids = pa.array(list({session_id for _, session_id in wanted}), pa.string())
     rows = table.filter(pc.and_(pc.is_in(table["session_id"], value_set=ids), pc.invert(table["inherited"])))
+    rows = rows.select(["source", "session_id", "started_at", "duration_ms", *columns])
+    rows = rows.set_column(2, "started_at", rows["started_at"].cast(pa.int64()))  # dates are slow to make
     for row in rows.to_pylist():
         if (row["source"], row["session_id"]) in wanted:
             yield row

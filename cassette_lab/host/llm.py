@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -11,6 +12,7 @@ from cassette_lab.contracts import LlmAdapter, ModelRequest, ModelStream
 from cassette_lab.errors import ConfigError
 from cassette_lab.event_bus import STREAM, EventBus, Undo
 from cassette_lab.host.context import Context
+from cassette_lab.host.tasks import wait_a_little
 
 
 class Llm:
@@ -65,9 +67,15 @@ class Llm:
         return stream
 
     async def _close_streams(self) -> None:
-        for stream in list(self._streams):
-            with suppress(Exception):  # its reader is busy with it, or has seen its failure
-                await stream.aclose()
+        closing = [asyncio.ensure_future(_close(stream)) for stream in list(self._streams)]
+        await wait_a_little(closing)
+        for task in closing:
+            task.cancel()  # a model that does not end must not keep the context from ending
+
+
+async def _close(stream: ModelStream) -> None:
+    with suppress(Exception):  # its reader is busy with it, or has seen its failure
+        await stream.aclose()
 
 
 def answer_with(bus: EventBus, adapter: LlmAdapter) -> Undo:

@@ -15,6 +15,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from cassette_lab.cassette.runs import Turns
 from cassette_lab.contracts import ABSENT, AbortSignal, ModelRequest, StreamChunk
 from cassette_lab.errors import AbortError, CassetteLabError, ConfigError
 from cassette_lab.event_bus import ASSEMBLE, DISPOSED, REQUEST, Assembly, Attempt, EventBus, mark_loop_request
@@ -194,7 +195,7 @@ class Turn:
 
     async def _call(self, request: ModelRequest) -> Answer:
         """One call. A failure is logged as the finish it is, so that a replay fails alike, and raised as ``ModelFailure``."""
-        log, answer, first = self._log, Answer(), None
+        log, answer, turns, first = self._log, Answer(), Turns(), None
         last = -1
         model: JsonObject = {"provider": self._config.provider, "model": self._config.model}
         try:
@@ -208,6 +209,8 @@ class Turn:
                         raise AbortError("the run was aborted")  # noqa: TRY301 - ends like an adapter's own
                     if answer.finish is not None:
                         break
+                    if turns.due:  # a model that never waits must not keep an abort, or anyone, waiting
+                        await turns.give()
             if answer.finish is None:
                 raise ModelFailure("the model's answer has no end", code="STREAM_CLOSED")  # noqa: TRY301 - as above
         except BaseException as error:

@@ -179,6 +179,50 @@ def test_an_error_that_cannot_be_told_is_raised_and_logged_by_its_name(tmp_path:
     assert end.data["reason"]["error"] == {"message": "BrokenError: ", "code": "UNKNOWN"}
 
 
+class Endless:
+    """A model that talks on without ever waiting, or that never lets its stream be closed."""
+
+    def __init__(self, *, stays: bool) -> None:
+        self._stays = stays
+
+    def stream(self, _: ModelRequest) -> AsyncGenerator[Any, None]:
+        return self._chunks()
+
+    async def _chunks(self) -> AsyncGenerator[Any, None]:
+        try:
+            while True:
+                yield DELTA
+        finally:
+            if self._stays:
+                await asyncio.sleep(30)
+
+
+def test_a_model_that_never_waits_can_be_stopped() -> None:
+    async def scenario() -> None:
+        made = Agent(Endless(stays=False), context=Context())
+        run = asyncio.create_task(made.run("go"))
+        await asyncio.sleep(0.02)
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await run
+        assert made.session.messages()[-1]["content"][0]["text"].startswith("aaa")
+
+    play(scenario(), seconds=5)
+
+
+def test_a_stream_that_does_not_let_itself_be_closed_keeps_no_context_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cassette_lab.host.tasks.CLEAN_UP_S", 0.05)
+
+    async def scenario() -> None:
+        async with Agent(Endless(stays=True), context=Context()) as made:
+            stream = made.parts.llm.stream(ModelRequest([], provider="Endless"))
+            await anext(aiter(stream))
+        await asyncio.sleep(0)
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    play(scenario(), seconds=5)
+
+
 # Tools
 
 

@@ -382,6 +382,19 @@ class TestChunks:
             (entry,) = derive_replay_script(rows)
             assert [members(chunk) for chunk in entry.to_json()["chunks"]] == [members(chunk) for chunk in [*chunks, FINISH]]
 
+    @settings(max_examples=100)
+    @given(
+        st.lists(st.tuples(st.sampled_from([300, 300, 300.0, "300", 1, True]), st.sampled_from([500, 500, 501])), max_size=8)
+    )
+    def test_the_quick_way_through_a_file_ends_calls_at_the_same_places(self, places: list[tuple[Any, int]]) -> None:
+        chunk = {"type": "text-delta", "index": 0, "text": "a"}
+        data = [{"turn": turn, "step": step, "chunk": chunk} for turn, step in places]
+        lines = text(header(), *(event(seq, "assistant/chunk", each) for seq, each in enumerate(data)))
+        quick, exact = (
+            derive_replay_script(rows, unfinished="throw") for rows in (stored_rows(lines), parse_session_log(lines))
+        )
+        assert [entry.to_json() for entry in quick] == [entry.to_json() for entry in exact]
+
     def test_they_are_a_sequence(self) -> None:
         (run,) = stored_rows(text(header(), packed(0, "a", "b")))
         assert isinstance(run, ChunkRun)

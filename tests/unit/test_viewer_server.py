@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import signal
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from jupyter_server.services.contents.manager import ContentsManager
 
 from cassette_lab.flight.reader import save_snapshot
 from cassette_lab.flight.recorder import FlightRecorder
@@ -324,6 +327,53 @@ def test_a_reading_that_takes_too_long_is_given_up(tmp_path: Path) -> None:
         assert "too long" in answer.last()["problem"]["message"]
         assert answer.last("end")["complete"] is False
         server.wait_for_workers(0)
+
+
+def test_a_reading_that_takes_too_much_memory_is_given_up(tmp_path: Path) -> None:
+    large = cassette_file(tmp_path, 6_000, "spaced")
+    with jupyter_server(tmp_path, tmp_path / "home", max_memory_bytes=50_000_000, spare_seconds=0.0) as server:
+        answer = server.open(large.name)
+        assert "more memory than the viewer may use (50,000,000 bytes" in answer.last()["problem"]["message"]
+        assert answer.last("end")["complete"] is False
+
+
+class Elsewhere(ContentsManager):
+    """Keeps two files in no folder."""
+
+    def is_hidden(self, path: str) -> bool:
+        return path.startswith(".")
+
+    def dir_exists(self, path: str) -> bool:
+        return path in ("", "folder")
+
+    def file_exists(self, path: str = "") -> bool:
+        return path in FILES
+
+    def get(self, path: str, content: bool = True, type: Any = None, format: Any = None, require_hash: bool = False) -> Any:  # noqa: A002, ARG002
+        data = FILES[path]
+        model = {"name": path, "path": path, "type": "file", "size": None if "unknown" in path else len(data)}
+        return model | ({"content": base64.b64encode(data).decode(), "format": "base64"} if content else {})
+
+
+FILES = {
+    "folder/a.cassette.jsonl": b"".join(sample(5)),
+    ".hidden.cassette.jsonl": b"".join(sample(5)),
+    "large.cassette.jsonl": bytes(1_000),
+    "unknown-size.cassette.jsonl": bytes(1_000_000),
+}
+
+
+def test_other_contents_managers_are_asked_for_the_content(tmp_path: Path) -> None:
+    extra = [f"--ServerApp.contents_manager_class={Elsewhere.__module__}.Elsewhere"]
+    with jupyter_server(tmp_path, tmp_path / "home", extra=extra, max_content_bytes=100_000, spare_seconds=0.0) as server:
+        answer = server.open("folder/a.cassette.jsonl")
+        assert answer.last()["words"] == "chain verified"
+        assert set(answer.table("calls")["source"].to_pylist()) == {"folder/a.cassette.jsonl"}
+        assert server.open(".hidden.cassette.jsonl").status == 404
+        assert server.open("unknown-size.cassette.jsonl").json["code"] == "TOO_LARGE"
+        assert server.open("folder").json["code"] == "NOT_LOCAL"
+        assert server.open("large.cassette.jsonl").last()["state"] == "broken"
+        assert not list(Path(tempfile.gettempdir()).glob("cassette-lab-viewer-*"))
 
 
 def _is_there(pid: int) -> bool:

@@ -147,8 +147,11 @@ class OpenHandler(_Handler):
                     found = await asyncio.wait_for(
                         loop.run_in_executor(self.viewer.threads, worker.next), self.viewer.settings.max_silent_seconds
                     )
+                    if found is None and worker.took_too_much_memory:
+                        limit = f"{self.viewer.settings.max_memory_bytes:,} bytes"
+                        return f"reading takes more memory than the viewer may use ({limit}, c.CassetteLab.max_memory_bytes)"
                     if found is None:
-                        return "the process that read it has ended (killed, perhaps for its memory); open it again"
+                        return "the process that read it was ended; open it again"
                     event, data = found
                     await self._write(data)
                     if event["event"] == "end":

@@ -61,7 +61,7 @@ def _root(manager: Any) -> str:
 
 def _kept(places: Sequence[Place]) -> tempfile.TemporaryDirectory[str]:
     """A folder for this user only, with the contents."""
-    folder = tempfile.TemporaryDirectory(prefix="cassette-lab-")
+    folder = tempfile.TemporaryDirectory(prefix="cassette-lab-viewer-")
     try:
         for place in places:
             file = Path(folder.name, place.path)

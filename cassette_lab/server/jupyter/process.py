@@ -15,7 +15,7 @@ from typing import BinaryIO, cast
 
 from cassette_lab.server.jupyter.frames import Event, frame, read_frame
 from cassette_lab.server.jupyter.tasks import Task
-from cassette_lab.server.jupyter.worker import SPARE
+from cassette_lab.server.jupyter.worker import SPARE, TOO_MUCH_MEMORY
 
 
 class Worker:
@@ -48,7 +48,15 @@ class Worker:
     def next(self) -> tuple[Event, bytes] | None:
         """The next event, and its whole frame to hand on; waits for it. None where the process has ended."""
         found = read_frame(self._output)
-        return None if found is None else (found[0], frame(*found))
+        if found is None:
+            self._process.wait()
+            return None
+        return found[0], frame(*found)
+
+    @property
+    def took_too_much_memory(self) -> bool:
+        """Whether that is why it has ended."""
+        return self._process.returncode == TOO_MUCH_MEMORY
 
     def kill(self) -> None:
         """End it, wherever it is; it only reads, so there is nothing that it must finish."""

@@ -21,7 +21,7 @@ class CassetteLab(Configurable):
     max_reply_bytes = Integer(256 << 20, min=1, help="So many bytes of rows are sent of what is opened.").tag(config=True)
     max_rows = Integer(1_000_000, min=1, help="So many rows are sent of each table.").tag(config=True)
     max_memory_bytes = Integer(
-        4 << 30, min=256 << 20, help="The memory that reading may take, where the system can limit it; in bytes of addresses."
+        2 << 30, min=1, help="The memory that one reading may take, where the system tells it; in bytes."
     ).tag(config=True)
     max_seconds = Float(600.0, min=0.1, help="How long one reading may take, the client's slowness included.").tag(config=True)
     max_silent_seconds = Float(

@@ -13,6 +13,8 @@ import json
 import os
 import sys
 import threading
+import time
+from pathlib import Path
 from typing import BinaryIO, Final
 
 from cassette_lab.cassette.without_pandas import do_without_pandas
@@ -21,6 +23,11 @@ from cassette_lab.server.jupyter.frames import Event, Tell, frame
 from cassette_lab.server.jupyter.tasks import Task
 
 SPARE: Final = "spare"
+
+TOO_MUCH_MEMORY: Final = 3
+"""Exit status of a worker that took more memory than it may."""
+
+_LOOK_EVERY_S: Final = 0.05
 
 
 def main() -> None:
@@ -42,7 +49,7 @@ def main() -> None:
     def tell(event: Event, data: bytes) -> None:
         _write(output, frame(event, data))
 
-    _limit_memory(task.max_memory_bytes)
+    threading.Thread(target=_watch_memory, args=(task.max_memory_bytes,), daemon=True).start()
     os.chdir(task.root)
     work(task, tell)
 
@@ -60,12 +67,7 @@ def work(task: Task, tell: Tell) -> None:
     except CassetteLabError as error:
         _failed(tell, task, error.code, error.message)
     except Exception as error:  # noqa: BLE001 - told by its kind
-        if isinstance(error, MemoryError) or type(error).__name__ in ("ArrowMemoryError", "ArrowCapacityError"):
-            limit = f"{task.max_memory_bytes:,} bytes"
-            words = f"reading takes more memory than the viewer may use ({limit}, c.CassetteLab.max_memory_bytes)"
-            _failed(tell, task, "TOO_LARGE", words)
-        else:
-            _failed(tell, task, "INTERNAL", f"reading failed ({type(error).__name__}); load the file in Python to see why")
+        _failed(tell, task, "INTERNAL", f"reading failed ({type(error).__name__}); load the file in Python to see why")
 
 
 def _tell_header(task: Task, tell: Tell) -> None:
@@ -99,15 +101,25 @@ def _end_with(stream: BinaryIO) -> None:
     os._exit(1)
 
 
-def _limit_memory(size_bytes: int) -> None:
+def _watch_memory(limit_bytes: int) -> None:
+    """End the process when it takes more. A limit of the system would count what libraries only reserve, too."""
+    while (size := _memory_bytes()) is not None:
+        if size > limit_bytes:
+            os._exit(TOO_MUCH_MEMORY)
+        time.sleep(_LOOK_EVERY_S)
+
+
+def _memory_bytes() -> int | None:
+    """What the process takes now (where only that is told, the most it took); None where the system does not say."""
+    try:
+        return int(Path("/proc/self/statm").read_bytes().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:  # not Linux
+        pass
     try:
         import resource
     except ModuleNotFoundError:  # Windows
-        return
-    with contextlib.suppress(OSError, ValueError):
-        _, most = resource.getrlimit(resource.RLIMIT_AS)
-        limit = size_bytes if most == resource.RLIM_INFINITY else min(size_bytes, most)
-        resource.setrlimit(resource.RLIMIT_AS, (limit, most))
+        return None
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1_024)
 
 
 if __name__ == "__main__":

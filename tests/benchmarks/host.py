@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from cassette_lab.host.agent import Agent
 from cassette_lab.host.context import Context

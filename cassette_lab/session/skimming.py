@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import accumulate, islice
-from typing import Any
+from typing import Any, Final
 
 from cassette_lab.jsonio import MAX_SAFE_INTEGER
 from cassette_lab.session.quick import DELTAS, PACKED_ROWS, NotQuick, PackedRow
 from cassette_lab.session.rows import Rows
 from cassette_lab.session.skim import ChunkRow, Finish, UsageChunk, skimming_decoder
 from cassette_lab.session.stretches import Stretch
+
+_MOST_CHUNKS: Final = 1 << 16
+"""A stretch that has so many takes no other row, so that none grows without end."""
 
 
 class SkimmedRows(Rows):
@@ -158,7 +161,7 @@ class SkimmedRows(Rows):
         """A delta with this key, of the open run or of a new one: the stretch."""
         kind, turn, step, *_ = key
         stretch = self._stretch
-        if stretch is None or self._key != key or self.position == self._boundary:
+        if stretch is None or self._key != key or self.position == self._boundary or stretch.chunks >= _MOST_CHUNKS:
             stretch = self._stretch_at(turn, step, time)
             self._key, self._is_timed = key, time > 0
             self._earliest = self._latest = time
@@ -174,7 +177,13 @@ class SkimmedRows(Rows):
     def _stretch_at(self, turn: int, step: int, time: int) -> Stretch:
         """The stretch that the next chunk belongs to, which is of no open run."""
         stretch = self._stretch
-        if stretch is None or stretch.turn != turn or stretch.step != step or self.position == self._boundary:
+        if (
+            stretch is None
+            or stretch.turn != turn
+            or stretch.step != step
+            or stretch.chunks >= _MOST_CHUNKS
+            or self.position == self._boundary
+        ):
             self.close()
             if self._boundary is not None and self.position >= self._boundary:
                 self._boundary = None

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cassette_lab.errors import FormatError
+from cassette_lab.session import skimming
 from cassette_lab.session.derive import Derivation, derive
 from cassette_lab.session.facts import SessionFacts
 from cassette_lab.session.opening import session_facts
@@ -310,6 +311,14 @@ def test_chunks_in_any_order_and_with_any_times_tell_what_the_exact_way_tells(
     ]
     data = _log(*chunks, seedLength=inherited)
     assert _told(data) == _told_exactly(data)
+
+
+@pytest.mark.parametrize("most", [1, 3, 10])
+def test_a_call_of_more_chunks_than_a_stretch_holds_is_one_call(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    data = _log(*_CALL_CHUNKS[:-1] * 5, _CALL_CHUNKS[-1], seedLength=20)
+    exactly = _told_exactly(data)
+    monkeypatch.setattr(skimming, "_MOST_CHUNKS", most)
+    assert _told(data) == exactly
 
 
 def test_the_texts_of_a_skimmed_log_are_not_kept(tmp_path: Path) -> None:

@@ -62,9 +62,9 @@ def _synced() -> Iterator[list[float]]:
     """The seconds of every sync."""
     real, seconds = os.fsync, list[float]()
 
-    def fsync(file: Any) -> None:
+    def fsync(fd: Any) -> None:
         start = time.perf_counter()
-        real(file)
+        real(fd)
         seconds.append(time.perf_counter() - start)
 
     os.fsync = fsync

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cassette_lab.jsonio.text import show
+from cassette_lab.tables.tree import in_tree_order
 from cassette_lab.words import UNKNOWN, plural
 
 SHOWN_SESSIONS: Final = 10
@@ -49,8 +50,9 @@ def sessions_line(sessions: pa.Table) -> str:
 
 
 def session_rows(sessions: pa.Table) -> list[list[str]]:
-    """The first sessions, a cell for each of ``HEAD``."""
-    return [_row(row) for row in sessions.slice(0, SHOWN_SESSIONS).to_pylist()]
+    """The first sessions, parents before their children, a cell for each of ``HEAD``."""
+    chosen = in_tree_order(sessions)[:SHOWN_SESSIONS]
+    return [_row(row) for number in chosen for row in sessions.slice(number, 1).to_pylist()]
 
 
 def session_lines(sessions: pa.Table) -> list[str]:

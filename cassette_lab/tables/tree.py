@@ -97,11 +97,7 @@ def tree(sessions: pa.Table, root: str | None = None) -> Tree:
     ``ConfigError`` for a root that is not there, or that several are.
     """
     rows = sessions.to_pylist()
-    kin = Kinship([row["source"] for row in rows], [row["session_id"] for row in rows])
-    parents, ambiguous = kin.parents([row["parent_session"] for row in rows])
-    order = sorted(range(len(rows)), key=lambda number: (rows[number]["created_at"] is None, rows[number]["created_at"] or 0))
-    roots, children, _ = arrange(order, parents)
-    placed = list(_walk(roots, children))
+    placed, children, kin, ambiguous = _placed(sessions)
     totals = _totals(rows, [number for number, _ in placed], children)
     if root is not None:
         placed = _below(placed, _named(rows, root))
@@ -117,6 +113,23 @@ def tree(sessions: pa.Table, root: str | None = None) -> Tree:
     ]
     arrays = [_array([row[field.name] for row in told], field.type) for field in _COLUMNS]
     return Tree(pa.Table.from_arrays(arrays, schema=pa.schema(_COLUMNS)))
+
+
+def in_tree_order(sessions: pa.Table) -> list[int]:
+    """The rows of ``sessions``, parents before their children."""
+    placed, *_ = _placed(sessions)
+    return [number for number, _ in placed]
+
+
+def _placed(sessions: pa.Table) -> tuple[list[tuple[int, int]], dict[int, list[int]], Kinship, set[int]]:
+    """Rows and their depths in the order of the forest, children by parent, and where which parent it is cannot be told."""
+    names = ("source", "session_id", "parent_session", "created_at")
+    sources, ids, parent_ids, created_at = (sessions[name].to_pylist() for name in names)
+    kin = Kinship(sources, ids)
+    parents, ambiguous = kin.parents(parent_ids)
+    order = sorted(range(len(ids)), key=lambda number: (created_at[number] is None, created_at[number] or 0))
+    roots, children, _ = arrange(order, parents)
+    return list(_walk(roots, children)), children, kin, ambiguous
 
 
 def _named(rows: Sequence[Mapping[str, Any]], root: str) -> int:

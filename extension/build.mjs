@@ -15,7 +15,7 @@ const smallStyle = {
   name: 'small-style',
   setup(made) {
     made.onLoad({ filter: /[\\/]dom[\\/]style\.ts$/ }, ({ path }) => ({
-      contents: readFileSync(path, 'utf8').replace(/`([^`]*)`/, (_, css) => JSON.stringify(transformSync(css, { loader: 'css', minify: true }).code.trim())),
+      contents: readFileSync(path, 'utf8').replace(/(?<=const CSS = )`([^`]*)`/, (_, css) => JSON.stringify(transformSync(css, { loader: 'css', minify: true }).code.trim())),
       loader: 'ts',
     }));
   },

@@ -52,7 +52,10 @@ export interface MountOptions {
 }
 
 export interface Handle {
-  /** Change some of what was given; what is left out stays as it was. Other tables or another view clear the selection. */
+  /**
+   * Change some of what was given; what is left out stays as it was. Other tables or another view clear the selection, except
+   * while rows still come (`options.progress`): then rows keep their numbers, and what was selected, folded and in sight stays.
+   */
   update(changes: Partial<MountOptions>): void;
   /** Select rows of tables, as if they had been clicked; no rows select nothing. Tells nobody. */
   select(rows: RowsByTable): void;
@@ -119,10 +122,21 @@ export function mount(element: HTMLElement, given: MountOptions): Handle {
     update: (changes) => {
       const before = wishes;
       wishes = { ...wishes, ...changes };
-      if (changes.view !== undefined || changes.tables !== undefined || changes.options !== undefined) {
+      const isOther = before.view !== wishes.view;
+      const hasOtherTables = before.tables !== wishes.tables;
+      if (isOther || hasOtherTables || needsBuilding(before.options ?? {}, wishes.options ?? {})) {
+        // While rows still come, what a person did with those that are here stays.
+        const isGrowing = !isOther && typeof before.options?.progress === 'number';
+        const done = isGrowing || !hasOtherTables ? content?.done() : undefined;
         build();
-        if (before.view !== wishes.view || before.tables !== wishes.tables) wishes.onSelect?.(NOTHING);
-      } else if (changes.theme !== undefined) retheme();
+        quiet = true;
+        if (done !== undefined && !isOther) (content)?.redo(done);
+        quiet = false;
+        if (isOther || (hasOtherTables && !isGrowing)) wishes.onSelect?.(NOTHING);
+        return;
+      }
+      if (changes.options !== undefined) content?.head(wishes.options ?? {});
+      if (changes.theme !== undefined) retheme();
     },
     select: (rows) => {
       quiet = true;
@@ -143,6 +157,13 @@ export function mount(element: HTMLElement, given: MountOptions): Handle {
   };
   build();
   return handle;
+}
+
+/** Whether options differ in more than what the head says. */
+function needsBuilding(before: ViewOptions, now: ViewOptions): boolean {
+  const rest = ({ height, lab, actions, downloads, diff, progress, problem }: ViewOptions): string =>
+    JSON.stringify([height, lab, actions, downloads, diff, typeof progress, typeof problem]);
+  return rest(before) !== rest(now);
 }
 
 /** The view's canvases in one picture. */

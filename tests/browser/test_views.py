@@ -248,6 +248,51 @@ def test_a_diff_walks_its_changes(browser: Browser, tmp_path: Path) -> None:
         ]  # fmt: skip
 
 
+def test_the_explorer_compares_in_place(browser: Browser, tmp_path: Path) -> None:
+    tables = {"calls": TWO["actual"], **TWO}
+    with opened(browser, tmp_path, [{"view": "explorer", "tables": tables}]) as shown:
+        shown.watch()
+        shown.root().get_by_role("button", name="compare").click()
+        keep(shown, "explorer-compare")
+        trees = shown.root().locator("[role=tree]")
+        assert [trees.nth(i).is_visible() for i in range(2)] == [True, False]
+        bar = next(mark for mark in shown.marks() if mark.get("part") == "actual" and mark["actual"] == 4)
+        shown.click_mark(bar, trees.nth(0).locator("canvas"))
+        assert shown.said()["picked"] == {"calls": [4]}
+        shown.root().get_by_role("button", name="compare").click()
+        assert [trees.nth(i).is_visible() for i in range(2)] == [False, True]
+        before = {mark["row"]: mark["x"] for mark in shown.marks() if mark.get("part") == "bar"}
+        shown.root().get_by_label("bars").select_option("how long it took")
+        shown.page.wait_for_timeout(100)
+        after = {mark["row"]: mark["x"] for mark in shown.marks() if mark.get("part") == "bar"}
+        assert after[4] < before[4]
+
+
+def test_what_a_person_did_stays_while_rows_come(browser: Browser, tmp_path: Path) -> None:
+    views = [{"view": "explorer", "tables": {"calls": CALLS.slice(0, 8)}, "options": {"title": "run", "progress": 0.5}}]
+    rest = base64.b64encode(ipc(CALLS)).decode()
+    update = """([text, options]) => {
+        const tables = text ? {tables: {calls: cassetteLab.fromBase64(text)}} : {};
+        cassetteLab.views.get('view-0').update({...tables, options});
+    }"""
+    with opened(browser, tmp_path, views) as shown:
+        shown.watch()
+        shown.tree().focus()
+        shown.page.keyboard.press("ArrowLeft")
+        shown.page.keyboard.press("ArrowDown")
+        shown.page.keyboard.press("Space")
+        shown.root().get_by_label("outcome").select_option("not completed")
+        shown.page.evaluate(update, ["", {"title": "run", "progress": 0.7}])
+        assert shown.root().locator("[role=progressbar]").get_attribute("aria-valuenow") == "70"
+        shown.page.evaluate(update, [rest, {"title": "run", "progress": None}])
+        assert shown.root().locator("[role=progressbar]").count() == 0
+        assert [text.split(",")[0] for text in shown.told()] == ["audit", "docs", "write", "write ~2", "lint", "(no label)"]
+        assert shown.root().locator("[aria-selected=true]").first.inner_text().startswith("docs")
+        assert shown.root().get_by_label("outcome").input_value() == "1"
+        shown.page.evaluate(update, [rest, {"title": "another"}])
+        assert shown.said() == {"picked": {}, "rows": {}, "range": None}
+
+
 def test_texts_stand_side_by_side_only_when_asked_for(browser: Browser, tmp_path: Path) -> None:
     row = call(1, "audit") | {"output": '[{"text":"the secret"}]', "prompt": "[]"}
     table = rows_table("calls", [row], bodies=True)

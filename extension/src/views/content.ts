@@ -1,11 +1,11 @@
 /** What stands inside a mounted view: its head, its parts, and how they work together. */
 import { Table } from '../data/table.ts';
-import { el } from '../dom/build.ts';
+import { button, el } from '../dom/build.ts';
 import { downloadButtons, type Handle, type ViewOptions } from '../mount.ts';
 import { CATEGORIES, COUNTED } from '../model/categories.ts';
 import { compare } from '../model/comparison.ts';
 import { buildForest } from '../model/forest.ts';
-import { KINDS } from '../model/kinds.ts';
+import { CALL, KINDS } from '../model/kinds.ts';
 import { sentenceOf } from '../model/names.ts';
 import { show } from '../text.ts';
 import { count, durationText, plural } from '../words.ts';
@@ -14,7 +14,7 @@ import { Diff } from './diff.ts';
 import { csvOf, Grid } from './grid.ts';
 import { legend } from './legend.ts';
 import { Outcomes } from './outcomes.ts';
-import { State, type RowsByTable, type Selection } from './state.ts';
+import { State, type Filter, type RowsByTable, type Selection } from './state.ts';
 import { Strip } from './strip.ts';
 import { Toolbar } from './toolbar.ts';
 import { Waterfall } from './waterfall.ts';
@@ -23,6 +23,11 @@ export type ViewName = 'topology' | 'timeline' | 'stop_reasons' | 'diff' | 'tabl
 
 export interface Content {
   readonly elements: readonly HTMLElement[];
+  /** Say something else above: title, trust, progress, problem. Nothing else moves. */
+  head(options: ViewOptions): void;
+  /** What a person did here, for the content that comes after this one with more rows. */
+  done(): Done;
+  redo(done: Done): void;
   draw(): void;
   retheme(): void;
   select(rows: RowsByTable): void;
@@ -30,6 +35,14 @@ export interface Content {
   marks(): readonly object[];
   csv(): string;
   dispose(): void;
+}
+
+/** Rows that are folded and picked, the filter, and what is in sight. */
+export interface Done {
+  readonly folded?: RowsByTable;
+  readonly picked?: RowsByTable;
+  readonly filter?: Filter;
+  readonly sight?: { readonly top: number; readonly from: number; readonly to: number; readonly whole: boolean };
 }
 
 export interface Outside {
@@ -79,7 +92,10 @@ class Linked implements Content {
   readonly #gridHolder: HTMLElement;
   readonly #root: HTMLElement;
   readonly #line: HTMLElement;
+  readonly #top: HTMLElement;
+  readonly #facts: string;
   #legend: HTMLElement | null = null;
+  #diff: Diff | null = null;
 
   constructor(root: HTMLElement, view: Exclude<ViewName, 'diff'>, tables: Readonly<Record<string, Table>>, options: ViewOptions, outside: Outside) {
     this.#root = root;
@@ -90,6 +106,7 @@ class Linked implements Content {
     this.#line = el('div', { class: 'clab-line', role: 'status' });
     this.#toolbar = new Toolbar(state, this.#waterfall, {
       lab: options.lab ?? 'lab',
+      bothLooks: view === 'explorer',
       actions: options.actions ?? [],
       act: (id) => {
         outside.act(id);
@@ -101,7 +118,9 @@ class Linked implements Content {
     });
     if (options.downloads === true) this.#toolbar.element.append(...downloadButtons(() => outside.handle(), view));
     this.#grid = new Grid(state);
-    this.elements.push(...headOf(options, factsLine(state)));
+    this.#facts = factsLine(state);
+    this.#top = el('div', {}, ...headOf(options, this.#facts));
+    this.elements.push(this.#top);
     const still = options.progress !== undefined && options.progress !== null;
     this.#gridHolder = el('div', { class: 'clab-split' }, this.#grid.element);
     if (state.forest.size === 0) {
@@ -134,12 +153,59 @@ class Linked implements Content {
     if (view === 'topology' || view === 'timeline') this.#line.textContent = '\u00a0';
     else this.#line.hidden = true;
     this.elements.push(this.#line);
+    if (view === 'explorer' && tables['expected'] !== undefined && tables['actual'] !== undefined) this.#addDiff(tables['expected'], tables['actual'], options);
     state.listen((change) => {
       if (change === 'selection') outside.select(state.selection);
       if (view !== 'topology' && view !== 'timeline') return;
       const node = state.hover >= 0 ? state.hover : (state.picked[0] ?? -1);
       if (change === 'hover' || change === 'selection') this.#line.textContent = node < 0 ? '\u00a0' : sentenceOf(state.forest, node);
     });
+  }
+
+  /** Two recordings, in the place of the one while `compare` is pressed; a call that is picked there is selected here. */
+  #addDiff(expected: Table, actual: Table, options: ViewOptions): void {
+    const { forest } = this.#state;
+    const diff = new Diff(this.#root, compare(expected, actual), options.diff ?? {}, (rows) => {
+      const [row] = rows['actual'] ?? [];
+      const key = row === undefined ? null : actual.text('call_key', row);
+      const node = forest.row.findIndex((own, place) => key !== null && forest.kind[place] === CALL && forest.tables['calls']?.text('call_key', own) === key);
+      this.#state.choose(node < 0 ? [] : [node]);
+    });
+    diff.element.hidden = true;
+    const press = button('compare', () => {
+      diff.element.hidden = !diff.element.hidden;
+      for (const part of [this.#waterfall?.rows.element, this.#strip?.element, this.#legend]) if (part) part.hidden = !diff.element.hidden;
+      press.setAttribute('aria-pressed', String(!diff.element.hidden));
+      diff.rows.draw();
+    }, { 'aria-pressed': 'false', title: 'two recordings side by side' });
+    this.#toolbar.element.append(press);
+    this.elements.splice(this.elements.indexOf(this.#waterfall!.rows.element), 0, diff.element);
+    this.#diff = diff;
+  }
+
+  head(options: ViewOptions): void {
+    this.#top.replaceChildren(...headOf(options, this.#facts));
+  }
+
+  done(): Done {
+    const state = this.#state;
+    const waterfall = this.#waterfall;
+    const folded = Array.from(state.folded.keys()).filter((node) => state.folded[node] === 1);
+    const done = { folded: state.rowsOf(folded), picked: state.rowsOf(state.picked), filter: state.filter };
+    if (waterfall === null) return done;
+    return { ...done, sight: { top: waterfall.rows.element.scrollTop, from: waterfall.from, to: waterfall.to, whole: waterfall.isWhole } };
+  }
+
+  redo({ folded, picked, filter, sight }: Done): void {
+    const state = this.#state;
+    if (folded !== undefined) for (const node of state.nodesOf(folded)) state.folded[node] = 1;
+    if (filter !== undefined) this.#toolbar.filter(filter);
+    if (picked !== undefined && Object.keys(picked).length > 0) state.choose(state.nodesOf(picked));
+    const waterfall = this.#waterfall;
+    if (sight === undefined || waterfall === null) return;
+    if (!sight.whole) waterfall.see(sight.from, sight.to);
+    waterfall.rows.draw();
+    waterfall.rows.element.scrollTop = sight.top;
   }
 
   draw(): void {
@@ -152,9 +218,11 @@ class Linked implements Content {
   retheme(): void {
     this.#waterfall?.rows.retheme();
     this.#outcomes?.rows.retheme();
+    this.#diff?.rows.retheme();
     this.#strip?.invalidate();
     if (this.#legend !== null) {
       const fresh = legend(this.#root, this.#state.forest);
+      fresh.hidden = this.#legend.hidden;
       this.#legend.replaceWith(fresh);
       this.#legend = fresh;
     }
@@ -204,7 +272,8 @@ class Linked implements Content {
   }
 
   marks(): readonly object[] {
-    return [...(this.#waterfall?.marks() ?? []), ...(this.#outcomes?.marks() ?? [])];
+    const rows = this.#diff?.element.hidden === false ? this.#diff.marks() : (this.#waterfall?.marks() ?? []);
+    return [...rows, ...(this.#outcomes?.marks() ?? [])];
   }
 
   csv(): string {
@@ -215,6 +284,7 @@ class Linked implements Content {
     this.#waterfall?.rows.dispose();
     this.#strip?.dispose();
     this.#outcomes?.rows.dispose();
+    this.#diff?.rows.dispose();
     this.#grid.dispose();
   }
 }
@@ -251,9 +321,15 @@ function diffContent(root: HTMLElement, tables: Readonly<Record<string, Table>>,
   const diff = new Diff(root, comparison, options.diff ?? {}, (rows) => {
     outside.select({ picked: rows, rows, range: null });
   });
-  const elements = [...headOf(options, `${count(expected.rows)} and ${plural(actual.rows, 'call')}`), diff.element];
+  const facts = `${count(expected.rows)} and ${plural(actual.rows, 'call')}`;
+  const top = el('div', {}, ...headOf(options, facts));
   return {
-    elements,
+    elements: [top, diff.element],
+    head: (now) => {
+      top.replaceChildren(...headOf(now, facts));
+    },
+    done: () => ({}),
+    redo: () => undefined,
     draw: () => {
       diff.rows.draw();
     },

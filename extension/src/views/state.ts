@@ -240,10 +240,11 @@ export class State {
   get selection(): Selection {
     if (this.chosen === null) return NOTHING;
     const chosen = Array.from(this.chosen.keys()).filter((node) => this.chosen?.[node] === 1);
-    return { picked: this.#byTable(this.picked), rows: this.#byTable(chosen), range: this.range };
+    return { picked: this.rowsOf(this.picked), rows: this.rowsOf(chosen), range: this.range };
   }
 
-  #byTable(nodes: readonly number[]): RowsByTable {
+  /** Rows by table of nodes. */
+  rowsOf(nodes: readonly number[]): RowsByTable {
     const rows: RowsByTable = {};
     for (const node of nodes) {
       if (this.forest.row[node]! >= 0) (rows[TABLES[this.forest.table[node]!]!] ??= []).push(this.forest.row[node]!);

@@ -3,7 +3,7 @@ import { button, choice, debounced, el } from '../dom/build.ts';
 import { CATEGORIES, COUNTED } from '../model/categories.ts';
 import { show } from '../text.ts';
 import { count } from '../words.ts';
-import { ANY, asPython, NOT_COMPLETED, type State } from './state.ts';
+import { ANY, asPython, NOT_COMPLETED, type Filter, type State } from './state.ts';
 import type { Waterfall } from './waterfall.ts';
 
 const MOST_LABELS = 200;
@@ -17,6 +17,8 @@ export interface Action {
 export interface ToolbarWishes {
   /** What the tables are called in Python. */
   readonly lab: string;
+  /** Whether the bars may stand in time or all begin at zero. */
+  readonly bothLooks: boolean;
   readonly actions: readonly Action[];
   readonly act: (id: string) => void;
   readonly say: (words: string) => void;
@@ -28,6 +30,7 @@ export class Toolbar {
   readonly #count: HTMLElement;
   readonly #state: State;
   readonly #waterfall: Waterfall | null;
+  readonly #shows: ((filter: Filter) => void)[] = [];
   #at = -1;
 
   constructor(state: State, waterfall: Waterfall | null, wishes: ToolbarWishes) {
@@ -49,6 +52,11 @@ export class Toolbar {
     this.element = el('div', { class: 'clab-bar', role: 'toolbar', 'aria-label': 'search and filter' }, this.search, this.#count, ...this.#filters());
     this.element.append(el('span', { class: 'clab-gap' }));
     if (waterfall !== null) {
+      if (wishes.bothLooks) {
+        this.element.append(choice('bars', ['when it ran', 'how long it took'], 0, (place) => {
+          waterfall.setLook(place === 0 ? 'timeline' : 'topology');
+        }));
+      }
       if (waterfall.look === 'timeline') {
         this.element.append(
           button('−', () => { waterfall.zoom(1.5); }, { title: 'zoom out (-)', 'aria-label': 'zoom out' }),
@@ -78,30 +86,41 @@ export class Toolbar {
     const state = this.#state;
     const { forest } = state;
     const made: HTMLElement[] = [];
+    const put = (select: HTMLSelectElement, place: (filter: Filter) => number): void => {
+      made.push(select);
+      this.#shows.push((filter) => (select.value = String(Math.max(0, place(filter)))));
+    };
     const here = CATEGORIES.slice(0, COUNTED).flatMap(({ name }, number) => (forest.category.includes(number) ? [{ name, number }] : []));
     if (here.length > 1) {
       const values = [ANY, NOT_COMPLETED, ...here.map(({ number }) => number)];
-      made.push(choice('outcome', ['any outcome', 'not completed', ...here.map(({ name }) => name)], 0, (place) => {
+      put(choice('outcome', ['any outcome', 'not completed', ...here.map(({ name }) => name)], 0, (place) => {
         state.setFilter({ ...state.filter, category: values[place]! });
-      }));
+      }), (filter) => values.indexOf(filter.category));
     }
     const kinds = new Set(state.countedKinds);
     const labels = new Set<string>();
     for (let node = 0; node < forest.size && labels.size <= MOST_LABELS; node++) if (kinds.has(forest.kind[node]!)) labels.add(state.group(node, 'label'));
     if (labels.size > 1 && labels.size <= MOST_LABELS) {
       const names = [...labels].sort();
-      made.push(choice('label', ['any label', ...names], 0, (place) => {
+      put(choice('label', ['any label', ...names], 0, (place) => {
         state.setFilter({ ...state.filter, label: place === 0 ? '' : names[place - 1]! });
-      }));
+      }), (filter) => names.indexOf(filter.label) + 1);
     }
     const deepest = forest.depth.reduce((most, depth) => Math.max(most, depth), 0) + 1;
     if (deepest > 1) {
       const levels = Math.min(deepest, 12);
-      made.push(choice('depth', ['any depth', ...Array.from({ length: levels }, (_, i) => `depth ${i + 1}${i === 0 ? '' : ' or less'}`)], 0, (place) => {
+      put(choice('depth', ['any depth', ...Array.from({ length: levels }, (_, i) => `depth ${i + 1}${i === 0 ? '' : ' or less'}`)], 0, (place) => {
         state.setFilter({ ...state.filter, depth: place });
-      }));
+      }), (filter) => filter.depth);
     }
     return made;
+  }
+
+  /** Set the filter, and let the choices say so. */
+  filter(filter: Filter): void {
+    this.search.value = filter.text;
+    for (const say of this.#shows) say(filter);
+    this.#state.setFilter(filter);
   }
 
   /** Go to the next match of the search, or the one before. */

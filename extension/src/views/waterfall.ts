@@ -34,6 +34,7 @@ export class Waterfall implements RowsSource {
   readonly rowHeight = ROW_HEIGHT;
   readonly headHeight = HEAD_HEIGHT;
   readonly rows: Rows;
+  look: Look;
   /** The stretch of time in sight. */
   from = 0;
   to: number;
@@ -46,8 +47,9 @@ export class Waterfall implements RowsSource {
   constructor(
     root: HTMLElement,
     private readonly state: State,
-    readonly look: Look,
+    look: Look,
   ) {
+    this.look = look;
     this.name = look === 'timeline' ? 'Timeline: what ran when' : 'Topology: who called whom';
     this.to = this.#whole;
     this.rows = new Rows(root, this);
@@ -63,6 +65,17 @@ export class Waterfall implements RowsSource {
 
   get #whole(): number {
     return Math.max(this.state.forest.total, 1);
+  }
+
+  /** Whether all of the time is in sight. */
+  get isWhole(): boolean {
+    return this.from === 0 && this.to === this.#whole;
+  }
+
+  /** Stand the bars in time, or let all begin at zero. */
+  setLook(look: Look): void {
+    this.look = look;
+    this.see(0, this.#whole);
   }
 
   /** Called when the stretch of time or the divider changes. */

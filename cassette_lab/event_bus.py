@@ -7,7 +7,7 @@ is a stream. The host's room implements the bus; an observer needs nothing else 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeAlias
@@ -100,7 +100,8 @@ def with_initiator(agent: Any) -> Iterator[None]:
     try:
         yield
     finally:
-        _initiator.reset(token)
+        with suppress(ValueError):  # a run that is closed in another context has nothing to undo there
+            _initiator.reset(token)
 
 
 def current_initiator() -> Any:

@@ -52,8 +52,10 @@ class Answer:
         elif kind == "block-start":
             self._open(index, _text(chunk["blockType"]))
         elif kind == "block-end":
-            self._blocks[index] = _checked(chunk["block"])
+            block = self._blocks[index] = _checked(chunk["block"])
             self._whole.add(index)
+            if block["type"] == "tool-call" and sum(other.get("id") == block["id"] for other in self._blocks.values()) > 1:
+                raise TypeError("two tool calls have one id")
         elif kind == "usage":
             self.usage = chunk["usage"] if isinstance(chunk["usage"], dict) else None
         elif kind == "finish":

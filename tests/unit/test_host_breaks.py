@@ -106,6 +106,17 @@ def test_what_is_no_chunk_is_a_malformed_response(tmp_path: Path, chunk: Any) ->
     assert facts.turns[0].error_code == "MALFORMED_RESPONSE"
 
 
+def test_two_calls_with_one_id_are_malformed_for_no_result_could_be_told_from_the_other() -> None:
+    async def scenario() -> None:
+        model = Streaming([_called(), {**_called(), "index": 1}, STOP])
+        async with Agent(model, context=Context()) as made:
+            with pytest.raises(ModelFailure) as caught:
+                await made.run("go")
+        assert caught.value.code == "MALFORMED_RESPONSE"
+
+    play(scenario())
+
+
 def test_a_broken_answer_replays_as_broken(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with Agent(Streaming([DELTA, None]), context=Context(), sessions=tmp_path) as work:

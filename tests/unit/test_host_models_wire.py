@@ -226,6 +226,14 @@ class TestChatAnswer:
         assert blocks(chunks)[0]["id"] == "call_0"
         assert chunks[-1]["reason"] == {"kind": "tool-calls"}
 
+    def test_calls_that_share_an_id_get_ids_of_their_own(self) -> None:
+        first, second = (
+            {"tool_calls": [{"index": index, "id": "f", "function": {"name": "f", "arguments": '{"a":'}}]} for index in (0, 1)
+        )
+        rest = [{"tool_calls": [{"index": index, "id": "f", "function": {"arguments": f"{index}}}"}}]} for index in (0, 1)]
+        told = [(block["id"], block["arguments"]) for block in blocks(chat(first, second, *rest))]
+        assert told == [("f", '{"a":0}'), ("f_1", '{"a":1}')]
+
     def test_the_other_name_of_reasoning(self) -> None:
         assert blocks(chat({"reasoning": "Hm"}, {"content": "So."}))[0] == {"type": "reasoning", "text": "Hm"}
 

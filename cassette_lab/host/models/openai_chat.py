@@ -164,6 +164,7 @@ class _Block:
     index: int
     kind: str
     parts: list[str] = field(default_factory=list)
+    given_id: str = ""
     call_id: str = ""
     name: str = ""
 
@@ -230,9 +231,12 @@ class _Answer:
         if place is None:  # some endpoints send none: an id begins a call, and what has none goes on with the last
             place = max(self._calls, default=-1) + (1 if call_id or not self._calls else 0)
         block = self._calls.get(place)
-        if block is None or (call_id and block.call_id != call_id):  # some send index 0 for every call
+        if block is None or (call_id and block.given_id != call_id):  # some send index 0 for every call
+            taken = {other.call_id for other in self._blocks}
             block = self._calls[place] = self._new("tool-call")
-            block.call_id, block.name = call_id or f"call_{block.index}", name
+            block.given_id, block.call_id, block.name = call_id, call_id or f"call_{block.index}", name
+            if block.call_id in taken:  # some give calls of one function one id
+                block.call_id += f"_{block.index}"
             yield {"type": "block-start", "index": block.index, "blockType": "tool-call"}
             named = {"name": name} if name else {}
         else:

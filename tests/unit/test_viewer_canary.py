@@ -14,9 +14,9 @@ from cassette_lab.flight.reader import save_snapshot
 from cassette_lab.flight.recorder import FlightRecorder
 from cassette_lab.jsonio import canonical, digest, parse
 from cassette_lab.server.jupyter.frames import Event, frame
-from cassette_lab.server.jupyter.reading import read
 from cassette_lab.server.jupyter.tasks import Named, Task
 from cassette_lab.server.jupyter.wishes import TABLES
+from cassette_lab.server.jupyter.worker import work
 from tests.unit.session_samples import event, header, text, turn
 from tests.unit.test_scan import changed, sample, save
 from tests.unit.viewer_server import jupyter_server
@@ -122,8 +122,6 @@ def test_nothing_is_in_replies_or_the_servers_log(tmp_path: Path) -> None:
 
 
 def test_a_failure_of_our_own_is_told_by_its_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from cassette_lab.server.jupyter import worker
-
     told: list[Event] = []
 
     def fail(*_: object) -> None:
@@ -134,7 +132,7 @@ def test_a_failure_of_our_own_is_told_by_its_kind(tmp_path: Path, monkeypatch: p
     def tell(event: Event, _data: bytes) -> None:
         told.append(event)
 
-    worker.work(_task(tmp_path, "a.cassette.jsonl"), tell)
+    work(_task(tmp_path, "a.cassette.jsonl"), tell)
     assert CANARY not in json.dumps(told)
     assert told[-2]["problem"]["message"].startswith("reading failed (ZeroDivisionError)")
     assert told[-1]["complete"] is False
@@ -162,7 +160,7 @@ def _task(root: Path, name: str, *, bodies: bool = False) -> Task:
 
 def _told(root: Path, name: str, *, bodies: bool = False) -> _Told:
     told = _Told()
-    read(_task(root, name, bodies=bodies), told)
+    work(_task(root, name, bodies=bodies), told)
     return told
 
 

@@ -156,6 +156,15 @@ def test_a_broken_file_says_where_and_gives_what_stands_before(viewer: Viewer) -
     assert "cut off" in torn["problem"]["message"]
 
 
+def test_a_broken_file_does_not_hide_the_other_one(viewer: Viewer) -> None:
+    answer = viewer.open("broken.cassette.jsonl", "runs/a.cassette.jsonl", compare=True)
+    assert [event["state"] for event in answer.events("state")] == ["verifying", "partial", "verifying", "verified"]
+    assert (answer.events("diff"), answer.last("end")["rows"]["calls"]) == ([], 69)
+    several = viewer.open("torn.cassette.jsonl", "runs/session.jsonl", "runs")
+    assert (several.last()["state"], several.last()["words"]) == ("partial", "5 files, 1 problem")
+    assert several.table("problems")["source"].to_pylist() == ["torn.cassette.jsonl"]
+
+
 @pytest.mark.parametrize(
     ("name", "code", "words"),
     [
@@ -283,6 +292,31 @@ def test_others_are_answered_and_many_readings_wait_for_each_other(viewer: Viewe
                 assert time.monotonic() - start < 5
                 answers.append(response.read())
     assert len(answers[0]) > 1_000_000
+
+
+def test_more_readings_than_there_may_be_wait_and_a_root_may_be_a_link(tmp_path: Path) -> None:
+    (tmp_path / "root").mkdir()
+    large = cassette_file(tmp_path / "root", 6_000, "spaced")
+    save(tmp_path / "root" / "b.cassette.jsonl", sample(3))
+    (tmp_path / "link").symlink_to(tmp_path / "root")
+    with jupyter_server(tmp_path / "link", tmp_path / "home", max_readings=1, spare_seconds=0.0) as server:
+        with server.streamed(large.name) as told, server.streamed("b.cassette.jsonl") as waiting:
+            next(told)
+            assert next(waiting)[0] == {"event": "progress", "done": 0, "total": 0, "words": "waiting for other files"}
+            rest = [event for event, _ in told]
+            assert (rest[-1]["event"], rest[-1]["complete"]) == ("end", True)
+            assert [event for event, _ in waiting][-2]["words"] == "chain verified"
+        folder = server.open("")
+        assert set(folder.table("calls")["source"].to_pylist()) == {large.name, "b.cassette.jsonl"}
+        with server.streamed(large.name) as told:
+            next(told)
+            (worker,) = server.wait_for_workers(1)
+            server.process.kill()
+            server.process.wait()
+            deadline = time.monotonic() + 10
+            while _is_there(worker):
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
 
 
 def test_the_names_of_tables_are_those_of_a_lab() -> None:

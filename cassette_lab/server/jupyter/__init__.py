@@ -32,7 +32,8 @@ What cannot be done is a JSON object ``{"code": …, "message": …}`` with one 
         ``{"version": 1, "paths": […], "bodies": …}``
     ``header``
         the header of a cassette, before anything else of it: ``{"source", "bytes", "cassette_id", "created_at", "provider",
-        "upstream", "request_storage", "redact_secrets", "redaction_patterns"}``, the last one a number.
+        "upstream", "request_storage", "redact_secrets", "redaction_patterns"}``. ``created_at`` is null where it is no date,
+        patterns are only counted.
     ``page``
         ``{"table", "rows", "total_rows"}``: more rows of a table of the lab, and how many there are with them. The data of all
         pages of a table, put together in their order, are an Arrow IPC stream; so they are at every moment, after any page

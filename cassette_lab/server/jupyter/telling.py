@@ -7,6 +7,7 @@ from typing import Any, Final
 from cassette_lab.cassette.model import Header
 from cassette_lab.cassette.source import CHANGED_WHILE_READ
 from cassette_lab.errors import CassetteLabError
+from cassette_lab.jsonio.dates import date_parse_ms
 from cassette_lab.jsonio.text import show
 from cassette_lab.server.jupyter.frames import Event
 
@@ -26,7 +27,7 @@ def header_event(source: str, header: Header, size_bytes: int) -> Event:
         "source": show(source),
         "bytes": size_bytes,
         "cassette_id": show(header.cassette_id),
-        "created_at": show(header.created_at),
+        "created_at": None if date_parse_ms(header.created_at) is None else show(header.created_at),
         "provider": show(header.provider.cassette),
         "upstream": show(header.provider.upstream),
         "request_storage": header.request_storage,

@@ -14,6 +14,7 @@ import os
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -51,7 +52,7 @@ def main() -> None:
 
     threading.Thread(target=_watch_memory, args=(task.max_memory_bytes,), daemon=True).start()
     os.chdir(task.root)
-    work(task, tell)
+    work(replace(task, root=Path.cwd()), tell)  # tables name files from the working directory, whose links are followed
 
 
 def work(task: Task, tell: Tell) -> None:

@@ -17,6 +17,8 @@ from jupyter_server.services.contents.manager import ContentsManager
 
 from cassette_lab.flight.reader import save_snapshot
 from cassette_lab.flight.recorder import FlightRecorder
+from cassette_lab.server.jupyter.process import Worker
+from cassette_lab.server.jupyter.tasks import Named, Task
 from cassette_lab.server.jupyter.wishes import TABLES
 from cassette_lab.tables import load, schemas
 from tests.benchmarks.generate import cassette_file
@@ -363,12 +365,21 @@ def test_a_reading_that_takes_too_long_is_given_up(tmp_path: Path) -> None:
         server.wait_for_workers(0)
 
 
-def test_a_reading_that_takes_too_much_memory_is_given_up(tmp_path: Path) -> None:
+def test_a_reading_that_takes_too_much_memory_is_ended(tmp_path: Path) -> None:
     large = cassette_file(tmp_path, 6_000, "spaced")
-    with jupyter_server(tmp_path, tmp_path / "home", max_memory_bytes=50_000_000, spare_seconds=0.0) as server:
-        answer = server.open(large.name)
-        assert "more memory than the viewer may use (50,000,000 bytes" in answer.last()["problem"]["message"]
-        assert answer.last("end")["complete"] is False
+    places = (Named(large.name, folder=False),)
+    task = Task(
+        tmp_path, places, TABLES, compare=False, bodies=False, hidden=False, max_rows=10_000, max_reply_bytes=1 << 30,
+        max_bytes=1 << 30, max_memory_bytes=50_000_000,
+    )  # fmt: skip
+    worker = Worker()
+    try:
+        worker.give(task)
+        events = [event["event"] for event, _ in iter(worker.next, None)]
+    finally:
+        worker.close()
+    assert worker.took_too_much_memory
+    assert "end" not in events
 
 
 class Elsewhere(ContentsManager):

@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 from cassette_lab.cassette.runs import aborted_result, new_run_id
 from cassette_lab.contracts import ABSENT, AbortController, AbortSignal, SubagentRequest, SubagentResult
-from cassette_lab.errors import AbortError, ConfigError, NoUpstreamError
+from cassette_lab.errors import AbortError, ConfigError, FormatError, NoUpstreamError
 from cassette_lab.host.agent import Agent
 from cassette_lab.host.answer import text_of
 from cassette_lab.host.local import AgentCall, LocalAgent
@@ -93,10 +93,10 @@ def subagent_tool(provider: Provider | str) -> Tool:
         """
         try:
             result = await context.agent.delegate(prompt, label=description, provider=provider, signal=context.signal)
-        except (ConfigError, NoUpstreamError) as error:
+        except (ConfigError, NoUpstreamError, FormatError) as error:
             if error.code == REFUSED:
                 raise
-            raise FatalToolError from error  # a matter of how the run is set up, not of what the model wants
+            raise FatalToolError from error  # a matter of how the run is set up or written, not of what the model wants
         return _told(result)
 
     name = "subagent" if provider == "spawn" else "subagent_fork"

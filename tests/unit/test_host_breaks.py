@@ -25,6 +25,7 @@ from cassette_lab.host.models.failures import ModelFailure
 from cassette_lab.host.models.scripted import Call, Say
 from cassette_lab.host.retrying import RetryPolicy
 from cassette_lab.host.tools import ToolContext, ToolOutput, tool
+from cassette_lab.session import store_jsonl
 from cassette_lab.session.store_jsonl import JsonlStore
 from tests.unit.host_samples import agent, facts_of, logged, replaying, without_ids
 from tests.unit.upstreams import play
@@ -445,6 +446,28 @@ def test_a_log_that_finds_no_free_file_says_the_way_out_and_can_go_on(tmp_path: 
         return made.session_id
 
     assert [turn.end_kind for turn in facts_of(tmp_path, play(scenario())).turns] == ["completed", "completed"]
+
+
+def test_a_child_that_cannot_be_logged_ends_the_run_and_its_model_hears_no_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = store_jsonl._publish
+
+    def only_the_first(text: bytes, path: Path) -> int:
+        if list(tmp_path.rglob("session.jsonl*")):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return real(text, path)
+
+    async def scenario() -> str:
+        call = Call("subagent", description="d", prompt="p")
+        async with agent([call], "child", "never said", subagents="spawn", sessions=tmp_path) as made:
+            monkeypatch.setattr(store_jsonl, "_publish", only_the_first)
+            with pytest.raises(FormatError, match="No space left"):
+                await made.run("go")
+            assert str(tmp_path) not in str(made.session.messages())
+        return made.session_id
+
+    assert facts_of(tmp_path, play(scenario())).turns[0].end_kind == "error"
 
 
 # Schemas

@@ -70,11 +70,19 @@ class Context:
 
         Calls share one disposal, which goes on to its end also where one who waits for it is cancelled.
         """
-        if self in _being_disposed.get():  # something that is undone asks for it again
+        callers = _being_disposed.get()
+        if self in callers:  # something that is undone asks for it again
             return
         if self._disposal is None:
             self._disposal = asyncio.get_running_loop().create_task(self._undo_all(), name=f"dispose {self.name}")
-        await asyncio.shield(self._disposal)
+        if any(_waits(self, caller) for caller in callers):  # two that own each other would wait for ever
+            return
+        edges = {(caller, self) for caller in callers}
+        _waiting.update(edges)
+        try:
+            await asyncio.shield(self._disposal)
+        finally:
+            _waiting.difference_update(edges)
 
     async def __aenter__(self) -> Self:
         return self
@@ -133,7 +141,10 @@ class Context:
         """Call the (plain) listeners in order. What one raises is logged, and keeps neither the others nor the caller."""
         for entry in self._listeners.get(name, ()):
             try:
-                entry.listener(*args)
+                answer = entry.listener(*args)
+                if inspect.iscoroutine(answer):
+                    answer.close()
+                    raise TypeError("a listener of an emitted event is a plain function; start a task in it")  # noqa: TRY301
             except Exception:  # noqa: BLE001 - whatever it is, the emitter has no part in it
                 _log.exception("a listener of %s failed", name)
 
@@ -200,6 +211,14 @@ def _layer(listener: Listener, inner: Callable[[Any], Any]) -> Callable[[Any], A
         return listener(value, lambda other=value: inner(other))
 
     return call
+
+
+_waiting: Final[set[tuple[Context, Context]]] = set()
+"""Whose disposal waits for whose."""
+
+
+def _waits(context: Context, other: Context) -> bool:
+    return any(waited is other or _waits(waited, other) for waiting, waited in [*_waiting] if waiting is context)
 
 
 _log: Final = logging.getLogger("cassette_lab.host")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 from collections.abc import AsyncGenerator, Callable
 from typing import Any
@@ -250,3 +251,28 @@ async def _cancelled() -> None:
 
 def test_a_disposal_goes_on_where_one_who_waits_for_it_is_cancelled() -> None:
     asyncio.run(_cancelled())
+
+
+def test_contexts_that_own_each_other_end_whoever_is_disposed_first() -> None:
+    async def scenario() -> list[str]:
+        undone: list[str] = []
+        one, two, three = Context(name="one"), Context(name="two"), Context(name="three")
+        for context, other in ((one, two), (two, three), (three, one)):
+            context.effect(functools.partial(undone.append, context.name))
+            context.effect(other.dispose)
+        await asyncio.gather(one.dispose(), two.dispose(), three.dispose())
+        return undone
+
+    assert sorted(asyncio.run(asyncio.wait_for(scenario(), 5))) == ["one", "three", "two"]
+
+
+def test_an_async_listener_of_an_emitted_event_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    async def listen() -> None:
+        pass
+
+    context, heard = Context(), list[str]()
+    context.on("news", listen)
+    context.on("news", lambda: heard.append("plain"))
+    context.emit("news")
+    assert heard == ["plain"]
+    assert "a listener of an emitted event is a plain function" in caplog.text

@@ -2,7 +2,7 @@
 """Everything a developer does here, with nothing installed but Python 3.11 or newer.
 
     python3 dev.py demo [FOLDER]   record, replay, compare and chart a small agent (into demo-output)
-    python3 dev.py test [ARGS]     check, then every test; with ARGS only `pytest ARGS`
+    python3 dev.py test [ARGS]     check, then every test, the views' own where there is Node; with ARGS: `pytest ARGS`
     python3 dev.py check           ruff, mypy --strict, the floors between rooms
     python3 dev.py lab             JupyterLab on notebooks/
     python3 dev.py bench [ARGS]    the benchmarks, each figure beside its floor
@@ -27,6 +27,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent
 WINDOWS = os.name == "nt"
 OLDEST = (3, 11)
+OLDEST_NODE = 20
 UV = "uv>=0.9,<1"
 PIP_OPTIONS = ("--quiet", "--disable-pip-version-check", "--retries", "2")
 ROOM_NEEDED_BYTES = 2 * 1024**3
@@ -115,6 +116,7 @@ def test(environment: Environment, rest: list[str]) -> int:
     if rest:
         return environment.become("python", "-m", "pytest", *rest, cwd=ROOT)
     results = [("check", check(environment, []))]
+    results.append(("front end", front_end(environment)))
     results.append(("tests", environment.call("tests", "python", "-m", "pytest", "-q")))
     # A process of its own: Playwright keeps an event loop running, which in-process tests that await cannot share.
     browser, missing = find_browser(environment)
@@ -127,6 +129,24 @@ def test(environment: Environment, rest: list[str]) -> int:
     else:
         say(f"browser: skipped, {missing}")
     return finish(results)
+
+
+def front_end(environment: Environment) -> int:
+    """Types, lint and unit tests of the views, where there is Node; the bundles themselves are compared by a test."""
+    npm, node = shutil.which("npm"), shutil.which("node")
+    version = subprocess.run([node, "--version"], stdout=subprocess.PIPE, text=True, check=False).stdout if npm and node else ""
+    if npm is None or int(version.removeprefix("v").split(".")[0] or 0) < OLDEST_NODE:
+        say(f"front end: skipped, there is no Node {OLDEST_NODE} or newer with npm here")
+        return 0
+    folder = ROOT / "extension"
+    stamp = folder / "node_modules" / ".cassette-lab-stamp"
+    wanted = hashlib.sha256((folder / "package-lock.json").read_bytes()).hexdigest()
+    if read(stamp) != wanted:
+        if not environment.quietly(npm, "--prefix", str(folder), "ci", "--no-progress", "--loglevel=error"):
+            say("front end: skipped, its packages could not be installed (npm's words are above)")
+            return 0
+        stamp.write_text(wanted, encoding="utf-8")
+    return environment.call("front end", npm, "--prefix", str(folder), "--silent", "run", "verify")
 
 
 def bench(environment: Environment, rest: list[str]) -> int:

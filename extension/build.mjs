@@ -46,7 +46,7 @@ if (process.argv.includes('--test')) {
     sourcemap: 'inline',
   });
   const files = readdirSync(folder).map((name) => join(folder, name));
-  const run = spawnSync(process.execPath, ['--enable-source-maps', '--test', ...files], { stdio: 'inherit' });
+  const run = spawnSync(process.execPath, ['--enable-source-maps', '--test', '--test-reporter=spec', ...files], { stdio: 'inherit' });
   process.exit(run.status ?? 1);
 }
 

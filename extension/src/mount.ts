@@ -73,7 +73,8 @@ const HEIGHTS: Readonly<Record<ViewName, number>> = { topology: 420, timeline: 4
 export function mount(element: HTMLElement, given: MountOptions): Handle {
   let wishes = given;
   adoptStyle(element);
-  const root = el('div', { class: 'clab-view', role: 'group' });
+  // JupyterLab would take keys for its own commands while it has the notebook's focus.
+  const root = el('div', { class: 'clab-view', role: 'group', 'data-lm-suppress-shortcuts': 'true' });
   element.append(root);
   let content: Content | null = null;
   let quiet = false;

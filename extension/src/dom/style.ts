@@ -59,17 +59,17 @@ const CSS = `
 [data-tone="dark"] .clab-trust[data-state="partial"], [data-tone="dark"] .clab-trust[data-state="unverified"] { color: #e3b341; }
 [data-tone="dark"] .clab-trust[data-state="broken"] { color: #ff9757; }
 .clab-bar { display: flex; flex-wrap: wrap; align-items: center; gap: 6px; padding: 5px 8px; border-bottom: 1px solid var(--clab-grid); background: var(--clab-band); }
-.clab-bar .clab-gap { margin-inline-start: auto; }
 .clab-view input[type="search"], .clab-view select, .clab-view button {
-  font: inherit; color: var(--clab-ink); background: var(--clab-paper); border: 1px solid var(--clab-grid); border-radius: 4px; height: 24px; padding: 0 7px; margin: 0; max-width: 180px;
+  font: inherit; color: var(--clab-ink); background: var(--clab-paper); border: 1px solid var(--clab-grid); border-radius: 4px; height: 24px; padding: 0 7px; margin: 0;
 }
-.clab-view input[type="search"] { width: 210px; flex: 0 1 210px; max-width: 260px; }
+.clab-view input[type="search"] { width: 200px; flex: 0 1 200px; min-width: 110px; }
+.clab-view select { width: auto; max-width: 126px; padding: 0 3px; text-overflow: ellipsis; }
 .clab-view button { cursor: pointer; white-space: nowrap; }
 .clab-view button:hover { border-color: var(--clab-accent); }
 .clab-view button[aria-pressed="true"] { background: var(--clab-chosen); border-color: var(--clab-accent); }
 .clab-view button:disabled { opacity: 0.45; cursor: default; }
 .clab-view :focus-visible { outline: 2px solid var(--clab-accent); outline-offset: -2px; }
-.clab-count { color: var(--clab-muted); min-width: 4em; }
+.clab-count { color: var(--clab-muted); flex: 1 1 90px; overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
 .clab-scroller { position: relative; overflow: auto; overscroll-behavior: contain; outline-offset: -2px; }
 .clab-scroller:focus { outline: none; }
 .clab-scroller:focus-visible { outline: 2px solid var(--clab-accent); }

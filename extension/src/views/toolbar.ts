@@ -49,8 +49,7 @@ export class Toolbar {
       else return;
       event.preventDefault();
     });
-    this.element = el('div', { class: 'clab-bar', role: 'toolbar', 'aria-label': 'search and filter' }, this.search, this.#count, ...this.#filters());
-    this.element.append(el('span', { class: 'clab-gap' }));
+    this.element = el('div', { class: 'clab-bar', role: 'toolbar', 'aria-label': 'search and filter' }, this.search, ...this.#filters(), this.#count);
     if (waterfall !== null) {
       if (wishes.bothLooks) {
         this.element.append(choice('bars', ['when it ran', 'how long it took'], 0, (place) => {

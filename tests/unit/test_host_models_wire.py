@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import json
+import math
+import random
 from contextlib import aclosing
 from typing import Any
 
 import pytest
 
 from cassette_lab.contracts import LlmAdapter, ModelRequest, StreamChunk
+from cassette_lab.host.answer import Answer as LoopAnswer
 from cassette_lab.host.models.deepseek_messages import DeepSeekMessages
+from cassette_lab.host.models.deepseek_messages import _Answer as MessagesAnswer
 from cassette_lab.host.models.failures import ModelFailure, failure_of_answer, retry_after_seconds
 from cassette_lab.host.models.openai_chat import OpenAIChat, read_usage
+from cassette_lab.host.models.openai_chat import _Answer as ChatAnswer
 from cassette_lab.jsonio import JsonObject
 from cassette_lab.server.mock_model import Answer, MockModel, MockRequest, Reply, ToolUse
-from cassette_lab.server.mock_wire import sse
+from cassette_lab.server.mock_wire import chat_events, message_events, sse
 from cassette_lab.session.usage import Usage
 
 TOOL = {
@@ -394,3 +400,39 @@ class TestFailures:
         members = failure.to_json()
         assert json.dumps(members)
         assert members == {"message": failure.message, "code": "RATE_LIMIT", "status": 429, "providerRetryAfterMs": 1000}
+
+
+ODD: list[Any] = [None, True, -1, 2**70, math.inf, "", "x", "\ud800", [], {}, [{}], [None], {"type": "text"}]
+
+
+def mutated(document: Any, dice: random.Random) -> Any:
+    """The document with something odd in one place."""
+    changed = place = copy.deepcopy(document)
+    while True:
+        key = dice.choice(list(place) if isinstance(place, dict) else range(len(place)))
+        if not isinstance(place[key], (dict, list)) or not place[key] or dice.random() < 0.3:
+            place[key] = dice.choice(ODD)
+            return changed
+        place = place[key]
+
+
+@pytest.mark.parametrize(("events", "make"), [(chat_events, ChatAnswer), (message_events, lambda: MessagesAnswer("m"))])
+def test_an_answer_that_is_odd_anywhere_is_an_answer_or_a_failure(events: Any, make: Any) -> None:
+    said = Answer("Hello a b", "think x", [ToolUse("f", {"a": 1}, "t1"), ToolUse("g", {}, "t2")])
+    documents = [json.loads(event.split(b"data: ", 1)[1]) for event in events(said) if b"[DONE]" not in event]
+    ends = set()
+    for seed in range(800):
+        dice = random.Random(seed)  # noqa: S311 - no secret
+        answer, whole = make(), LoopAnswer()
+        place = dice.randrange(len(documents))
+        odd = mutated(documents[place], dice)
+        try:
+            for number, document in enumerate(documents):
+                for chunk in answer.add(odd if number == place else document):
+                    whole.add(json.loads(json.dumps(chunk, allow_nan=False)))
+            for chunk in answer.end() if events is chat_events else ():
+                whole.add(chunk)
+            ends.add(whole.finish_kind)
+        except ModelFailure as failure:
+            ends.add(failure.code)
+    assert {"tool-calls", "MALFORMED_RESPONSE"} <= ends

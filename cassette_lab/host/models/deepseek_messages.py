@@ -236,7 +236,7 @@ class _Answer:
 
     def add(self, event: JsonObject) -> Iterator[StreamChunk]:
         """The chunks of one event."""
-        kind = event.get("type")
+        kind = str(event.get("type"))
         if kind == "message_start":
             self._has_begun = True
             self._count(_object(event.get("message"), "message").get("usage"))

@@ -15,7 +15,9 @@ const smallStyle = {
   name: 'small-style',
   setup(made) {
     made.onLoad({ filter: /[\\/]dom[\\/]style\.ts$/ }, ({ path }) => ({
-      contents: readFileSync(path, 'utf8').replace(/(?<=const CSS = )`([^`]*)`/, (_, css) => JSON.stringify(transformSync(css, { loader: 'css', minify: true }).code.trim())),
+      contents: readFileSync(path, 'utf8').replace(/(?<=const CSS = )`([^`]*)`/, (_, css) =>
+        JSON.stringify(transformSync(css, { loader: 'css', minify: true }).code.trim()),
+      ),
       loader: 'ts',
     }));
   },
@@ -46,7 +48,9 @@ if (process.argv.includes('--test')) {
     sourcemap: 'inline',
   });
   const files = readdirSync(folder).map((name) => join(folder, name));
-  const run = spawnSync(process.execPath, ['--enable-source-maps', '--test', '--test-reporter=spec', ...files], { stdio: 'inherit' });
+  const run = spawnSync(process.execPath, ['--enable-source-maps', '--test', '--test-reporter=spec', ...files], {
+    stdio: 'inherit',
+  });
   process.exit(run.status ?? 1);
 }
 

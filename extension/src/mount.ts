@@ -8,7 +8,7 @@ import { adoptStyle } from './dom/style.ts';
 import { markTone, watchTheme, type ThemeChoice } from './draw/theme.ts';
 import { show } from './text.ts';
 import { contentOf, type Content, type ViewName } from './views/content.ts';
-import type { DiffFacts } from './views/diff.ts';
+import type { DiffFacts } from './views/changes.ts';
 import { NOTHING, type RowsByTable, type Selection } from './views/state.ts';
 import type { Action } from './views/toolbar.ts';
 
@@ -68,7 +68,14 @@ export interface Handle {
   dispose(): void;
 }
 
-const HEIGHTS: Readonly<Record<ViewName, number>> = { topology: 420, timeline: 460, stop_reasons: 300, table: 380, diff: 480, explorer: 720 };
+const HEIGHTS: Readonly<Record<ViewName, number>> = {
+  topology: 420,
+  timeline: 460,
+  stop_reasons: 300,
+  table: 380,
+  diff: 480,
+  explorer: 720,
+};
 
 export function mount(element: HTMLElement, given: MountOptions): Handle {
   let wishes = given;
@@ -103,7 +110,13 @@ export function mount(element: HTMLElement, given: MountOptions): Handle {
       root.append(...content.elements);
       content.draw();
     } catch (error) {
-      root.append(el('div', { class: 'clab-message', role: 'alert' }, `These tables cannot be shown: ${show(error instanceof Error ? error.message : String(error))}`));
+      root.append(
+        el(
+          'div',
+          { class: 'clab-message', role: 'alert' },
+          `These tables cannot be shown: ${show(error instanceof Error ? error.message : String(error))}`,
+        ),
+      );
     }
   };
 
@@ -131,7 +144,7 @@ export function mount(element: HTMLElement, given: MountOptions): Handle {
         const done = isGrowing || !hasOtherTables ? content?.done() : undefined;
         build();
         quiet = true;
-        if (done !== undefined && !isOther) (content)?.redo(done);
+        if (done !== undefined && !isOther) content?.redo(done);
         quiet = false;
         if (isOther || (hasOtherTables && !isGrowing)) wishes.onSelect?.(NOTHING);
         return;
@@ -181,7 +194,13 @@ async function pictureOf(root: HTMLElement): Promise<Blob | null> {
   context.fillRect(0, 0, canvas.width, canvas.height);
   for (const each of shown) {
     const place = each.getBoundingClientRect();
-    context.drawImage(each, (place.left - box.left) * ratio, (place.top - box.top) * ratio, place.width * ratio, place.height * ratio);
+    context.drawImage(
+      each,
+      (place.left - box.left) * ratio,
+      (place.top - box.top) * ratio,
+      place.width * ratio,
+      place.height * ratio,
+    );
   }
   return new Promise((resolve) => {
     canvas.toBlob(resolve, 'image/png');
@@ -201,11 +220,23 @@ export function save(name: string, content: Blob): void {
 /** Buttons that save what a view shows. */
 export function downloadButtons(handle: () => Handle, stem: string): HTMLElement[] {
   return [
-    button('CSV', () => { save(`${stem}.csv`, new Blob([handle().csv()], { type: 'text/csv' })); }, { title: 'save the table as comma-separated values' }),
-    button('PNG', () => {
-      void handle().picture().then((blob) => {
-        if (blob !== null) save(`${stem}.png`, blob);
-      });
-    }, { title: 'save the picture' }),
+    button(
+      'CSV',
+      () => {
+        save(`${stem}.csv`, new Blob([handle().csv()], { type: 'text/csv' }));
+      },
+      { title: 'save the table as comma-separated values' },
+    ),
+    button(
+      'PNG',
+      () => {
+        void handle()
+          .picture()
+          .then((blob) => {
+            if (blob !== null) save(`${stem}.png`, blob);
+          });
+      },
+      { title: 'save the picture' },
+    ),
   ];
 }

@@ -30,9 +30,17 @@ async function render({ model, el }: { model: Model; el: HTMLElement }): Promise
   });
   let said = JSON.stringify(NOTHING);
   const watched: Readonly<Record<string, () => void>> = {
-    'change:view': () => { handle.update({ view: model.get('view') as MountOptions['view'] }); },
-    'change:options': () => { handle.update({ options: optionsOf(model) }); },
-    'change:tables': () => { void tablesOf(model).then((tables) => { handle.update({ tables }); }); },
+    'change:view': () => {
+      handle.update({ view: model.get('view') as MountOptions['view'] });
+    },
+    'change:options': () => {
+      handle.update({ options: optionsOf(model) });
+    },
+    'change:tables': () => {
+      void tablesOf(model).then((tables) => {
+        handle.update({ tables });
+      });
+    },
     'change:selected': () => {
       const selected = model.get('selected') as Partial<Selection> | null;
       // What this view said itself comes back as an echo.
@@ -53,7 +61,7 @@ function pickedOf(selected: Partial<Selection> | null): RowsByTable {
 }
 
 function optionsOf(model: Model): ViewOptions {
-  return (model.get('options') ?? {});
+  return model.get('options') ?? {};
 }
 
 async function tablesOf(model: Model): Promise<Record<string, Uint8Array>> {

@@ -85,6 +85,9 @@ export function axisText(ms: number, step: number, last: number): string {
   if (last < 120_000) return `${(ms / 1_000).toFixed(decimals(step / 1_000))} s`;
   const [large, small, unit] = last < 7_200_000 ? [60_000, 1_000, 'min'] : [3_600_000, 60_000, 'h'];
   const rest = (ms % large) / small;
-  const digits = step < small ? rest.toFixed(decimals(step / small)).padStart(3 + decimals(step / small), '0') : String(Math.round(rest)).padStart(2, '0');
+  const digits =
+    step < small
+      ? rest.toFixed(decimals(step / small)).padStart(3 + decimals(step / small), '0')
+      : String(Math.round(rest)).padStart(2, '0');
   return `${Math.floor(ms / large)}:${digits} ${unit}`;
 }

@@ -21,8 +21,14 @@ const actual = calls([
 
 test('calls are aligned by identity; the rest is added or removed, in its parent’s place', () => {
   const both = compare(expected, actual);
-  const label = (node: number): string => (both.expectedRow[node]! >= 0 ? expected.text('label', both.expectedRow[node]!) : actual.text('label', both.actualRow[node]!))!;
-  assert.deepEqual(Array.from({ length: both.size }, (_, node) => label(node)), ['a', 'b', 'new', 'c', 'd']);
+  const label = (node: number): string =>
+    (both.expectedRow[node]! >= 0
+      ? expected.text('label', both.expectedRow[node]!)
+      : actual.text('label', both.actualRow[node]!))!;
+  assert.deepEqual(
+    Array.from({ length: both.size }, (_, node) => label(node)),
+    ['a', 'b', 'new', 'c', 'd'],
+  );
   assert.deepEqual([...both.change], [0, OUTCOME, ADDED, REMOVED, BOUNDARY]);
   assert.deepEqual([...both.delta], [50, -10, NaN, NaN, 0]);
   assert.deepEqual([...both.parent], [-1, 0, 0, -1, -1]);

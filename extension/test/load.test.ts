@@ -28,7 +28,9 @@ test('a profile agrees with counting one by one', () => {
   const most = profile(loadOf(start, duration, all), 0, 1100, 11);
   for (let bin = 0; bin < 11; bin++) {
     const moments = [bin * 100, ...start.filter((at) => at >= bin * 100 && at < (bin + 1) * 100)];
-    const counted = Math.max(...moments.map((at) => start.reduce((sum, from, i) => sum + (from <= at && at < from + duration[i]! ? 1 : 0), 0)));
+    const counted = Math.max(
+      ...moments.map((at) => start.reduce((sum, from, i) => sum + (from <= at && at < from + duration[i]! ? 1 : 0), 0)),
+    );
     assert.equal(most[bin], counted);
   }
 });

@@ -26,7 +26,10 @@ test('siblings stand by rank, unknown ranks last, equal ones as given', () => {
 test('nodes that name each other as parents, or a parent that is not there, are not lost', () => {
   const tree = treeOrder(Int32Array.of(1, 0, 2, 9), Float64Array.of(1, 2, 3, 4));
   assert.deepEqual([...tree.order].sort(), [0, 1, 2, 3]);
-  assert.deepEqual([...tree.end].filter((end) => end === 0), []);
+  assert.deepEqual(
+    [...tree.end].filter((end) => end === 0),
+    [],
+  );
 });
 
 test('a tree of a hundred thousand levels is walked without a stack', () => {

@@ -8,7 +8,8 @@ export function table(columns: Record<string, unknown[]>): Table {
 
 /** Calls: each is `[key, parent key, start, duration, more]`. */
 export function calls(rows: readonly (readonly [string, string, number, number, Record<string, unknown>?])[]): Table {
-  const column = (name: string, fallback: unknown): unknown[] => rows.map((row) => (name in (row[4] ?? {}) ? row[4]![name] : fallback));
+  const column = (name: string, fallback: unknown): unknown[] =>
+    rows.map((row) => (name in (row[4] ?? {}) ? row[4]![name] : fallback));
   return table({
     sequence: rows.map((_, i) => i + 1),
     call_key: rows.map(([key]) => key),

@@ -10,22 +10,42 @@ test('durations read as they do in Python', () => {
 
 test('differences have a sign, shares a percent', () => {
   assert.deepEqual([120, -1_200, 0.01].map(deltaText), ['+120 ms', '−1.2 s', '±0 ms']);
-  assert.deepEqual([[100, 150], [100, 50], [0, 5], [1, 60]].map(([a, b]) => deltaPercent(a!, b!)), ['+50 %', '−50 %', '–', '×60']);
-  assert.deepEqual([percentText(1, 3), percentText(1, 1_000), percentText(999, 1_000), percentText(0, 0)], ['33 %', '< 1 %', '> 99 %', '–']);
+  assert.deepEqual(
+    [
+      [100, 150],
+      [100, 50],
+      [0, 5],
+      [1, 60],
+    ].map(([a, b]) => deltaPercent(a!, b!)),
+    ['+50 %', '−50 %', '–', '×60'],
+  );
+  assert.deepEqual(
+    [percentText(1, 3), percentText(1, 1_000), percentText(999, 1_000), percentText(0, 0)],
+    ['33 %', '< 1 %', '> 99 %', '–'],
+  );
   assert.equal(plural(5_000, 'call'), '5,000 calls');
   assert.deepEqual([999, 1_000, 1_234_567].map(count), ['999', '1,000', '1,234,567']);
   assert.deepEqual([0.12345, 1_234.56, -5, 1e300, NaN].map(numberText), ['0.123', '1,234.6', '-5', '1e+300', '–']);
 });
 
 test('an axis keeps to one unit', () => {
-  assert.deepEqual([0, 250].map((ms) => axisText(ms, 250, 1_000)), ['0 ms', '250 ms']);
-  assert.deepEqual([0, 2_500].map((ms) => axisText(ms, 500, 12_000)), ['0.0 s', '2.5 s']);
+  assert.deepEqual(
+    [0, 250].map((ms) => axisText(ms, 250, 1_000)),
+    ['0 ms', '250 ms'],
+  );
+  assert.deepEqual(
+    [0, 2_500].map((ms) => axisText(ms, 500, 12_000)),
+    ['0.0 s', '2.5 s'],
+  );
   assert.equal(axisText(90_000, 30_000, 600_000), '1:30 min');
   assert.equal(axisText(7_500_000, 300_000, 9_000_000), '2:05 h');
 });
 
 test('what cannot be seen is made visible, and nothing else is touched', () => {
-  assert.equal(show('a\u202eb\u0000c\u001b[31m\u200b\u2028\ud800'), 'a\\u{202e}b\\u{0000}c\\u{001b}[31m\\u{200b}\\u{2028}\\u{d800}');
+  assert.equal(
+    show('a\u202eb\u0000c\u001b[31m\u200b\u2028\ud800'),
+    'a\\u{202e}b\\u{0000}c\\u{001b}[31m\\u{200b}\\u{2028}\\u{d800}',
+  );
   assert.equal(show('größer 🎼 <b>'), 'größer 🎼 <b>');
 });
 

@@ -13,6 +13,8 @@ export class Interner {
   #places = new Int32Array(1 << 11);
   #starts = new Int32Array(1 << 11);
   #ends = new Int32Array(1 << 11);
+  /** Another one each time, so that no file can be made whose keys all fall into one slot. */
+  readonly #seed = (Math.random() * 0x1_0000_0000) | 0;
   readonly #buffers: Uint8Array[] = [];
   readonly #encoder = new TextEncoder();
   readonly #decoder = new TextDecoder();
@@ -64,7 +66,7 @@ export class Interner {
   }
 
   #id(buffer: number, values: Uint8Array, start: number, end: number): number {
-    const hash = hashOf(values, start, end);
+    const hash = hashOf(this.#seed, values, start, end);
     const mask = this.#slots.length - 1;
     let slot = hash & mask;
     for (let id = this.#slots[slot]!; id >= 0; slot = (slot + 1) & mask, id = this.#slots[slot]!) {
@@ -105,15 +107,20 @@ export class Interner {
       made.set(values);
       return made;
     };
-    [this.#hashes, this.#places, this.#starts, this.#ends] = [longer(this.#hashes), longer(this.#places), longer(this.#starts), longer(this.#ends)];
+    [this.#hashes, this.#places, this.#starts, this.#ends] = [
+      longer(this.#hashes),
+      longer(this.#places),
+      longer(this.#starts),
+      longer(this.#ends),
+    ];
     this.#slots = new Int32Array(2 * this.#slots.length).fill(-1);
     for (let id = 0; id < this.#size; id++) this.#put(id);
   }
 }
 
 /** Four bytes at a time: keys of deep calls are long. */
-function hashOf(values: Uint8Array, start: number, end: number): number {
-  let hash = end - start;
+function hashOf(seed: number, values: Uint8Array, start: number, end: number): number {
+  let hash = seed ^ (end - start);
   let i = start;
   for (; i + 4 <= end; i += 4) {
     hash = Math.imul(hash ^ (values[i]! | (values[i + 1]! << 8) | (values[i + 2]! << 16) | (values[i + 3]! << 24)), 0x9e3779b1);

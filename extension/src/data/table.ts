@@ -44,7 +44,8 @@ export class Table {
   /** What the schema says of a column: `doc` and `unit`. */
   about(name: string, what: 'doc' | 'unit'): string {
     // The library's types do not say so, but a field without metadata has null there.
-    const metadata = this.#arrow?.schema.fields.find((field) => field.name === name)?.metadata as Map<string, string> | null | undefined;
+    const metadata = this.#arrow?.schema.fields.find((field) => field.name === name)?.metadata as
+      Map<string, string> | null | undefined;
     return metadata?.get(what) ?? '';
   }
 
@@ -52,7 +53,10 @@ export class Table {
   isNumeric(name: string): boolean {
     const column = this.column(name);
     if (column === null || column.length === 0) return false;
-    return column.data.every((batch) => ArrayBuffer.isView(batch.values) && !('dictionary' in batch)) && typeof first(column) === 'number';
+    return (
+      column.data.every((batch) => ArrayBuffer.isView(batch.values) && !('dictionary' in batch)) &&
+      typeof first(column) === 'number'
+    );
   }
 
   /** A numeric or boolean column; times are milliseconds since 1970. */
@@ -85,7 +89,8 @@ export class Table {
     const read = this.#words.get(name);
     if (read !== undefined) return read;
     const column = this.column(name);
-    const made = column?.data.some((batch) => 'dictionary' in batch) === true ? dictionaryWords(column, this.rows) : this.#texts(column);
+    const made =
+      column?.data.some((batch) => 'dictionary' in batch) === true ? dictionaryWords(column, this.rows) : this.#texts(column);
     this.#words.set(name, made);
     return made;
   }

@@ -10,7 +10,8 @@ export function el<K extends keyof HTMLElementTagNameMap>(
 ): HTMLElementTagNameMap[K] {
   const element = document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) {
-    if (value !== false && value !== null && value !== undefined) element.setAttribute(key, value === true ? '' : String(value));
+    if (value !== false && value !== null && value !== undefined)
+      element.setAttribute(key, value === true ? '' : String(value));
   }
   element.append(...children);
   return element;
@@ -24,8 +25,17 @@ export function button(text: string, act: () => void, attributes: Attributes = {
 }
 
 /** A choice among words; the value of each is its place. */
-export function choice(name: string, words: readonly string[], chosen: number, changed: (place: number) => void): HTMLSelectElement {
-  const made = el('select', { 'aria-label': name, title: name }, ...words.map((word, place) => el('option', { value: place }, word)));
+export function choice(
+  name: string,
+  words: readonly string[],
+  chosen: number,
+  changed: (place: number) => void,
+): HTMLSelectElement {
+  const made = el(
+    'select',
+    { 'aria-label': name, title: name },
+    ...words.map((word, place) => el('option', { value: place }, word)),
+  );
   made.value = String(chosen);
   made.addEventListener('change', () => {
     changed(Number(made.value));

@@ -61,7 +61,10 @@ export function barMarks(forest: Forest, node: number, scale: Scale, y: number, 
   // On a bar of a few pixels the tick would be all there is to see.
   const wide = pixelOf(scale, start + span) - pixelOf(scale, start);
   if (first > 0 && first <= span && wide >= 8) put('first-chunk', start + first, start + first, 1.5);
-  for (const [part, at] of [['abort', forest.abortedAt[node]!], ['dispose', forest.disposedAt[node]!]] as const) {
+  for (const [part, at] of [
+    ['abort', forest.abortedAt[node]!],
+    ['dispose', forest.disposedAt[node]!],
+  ] as const) {
     if (at >= 0) {
       const x = pixelOf(scale, start + at);
       if (x >= scale.left - 5 && x <= scale.right + 5) marks.push({ node, part, x: x - 4, y: y - 4, width: 8, height: 6 });
@@ -116,7 +119,13 @@ function tile(context: CanvasRenderingContext2D, category: Category, ratio: numb
 
 /** Paint a stretch of a bar in the look of a category. */
 export function drawFill(
-  context: CanvasRenderingContext2D, category: Category, fills: Patterns, x: number, y: number, width: number, height: number,
+  context: CanvasRenderingContext2D,
+  category: Category,
+  fills: Patterns,
+  x: number,
+  y: number,
+  width: number,
+  height: number,
 ): void {
   switch (category.fill) {
     case 'hollow':
@@ -146,7 +155,15 @@ export function drawFill(
 }
 
 /** Paint how it ended, at `x`, where the bar ends. Returns how far that reaches beyond. */
-export function drawEnd(context: CanvasRenderingContext2D, category: Category, theme: Theme, x: number, y: number, height: number, width: number): number {
+export function drawEnd(
+  context: CanvasRenderingContext2D,
+  category: Category,
+  theme: Theme,
+  x: number,
+  y: number,
+  height: number,
+  width: number,
+): number {
   switch (category.end) {
     case 'cap':
       context.fillStyle = category.colour;

@@ -74,7 +74,13 @@ export class Rows {
     this.#told = el('div', { class: 'clab-hidden', role: 'presentation' });
     this.element = el(
       'div',
-      { class: 'clab-scroller clab-fill', tabindex: 0, role: source.role, 'aria-label': source.name, 'aria-multiselectable': true },
+      {
+        class: 'clab-scroller clab-fill',
+        tabindex: 0,
+        role: source.role,
+        'aria-label': source.name,
+        'aria-multiselectable': true,
+      },
       this.canvas,
       this.#spacer,
       this.#told,
@@ -108,7 +114,10 @@ export class Rows {
   }
 
   get focused(): boolean {
-    return this.element.ownerDocument.activeElement === this.element || (this.element.getRootNode() as ShadowRoot).activeElement === this.element;
+    return (
+      this.element.ownerDocument.activeElement === this.element ||
+      (this.element.getRootNode() as ShadowRoot).activeElement === this.element
+    );
   }
 
   /** Draw soon. */
@@ -222,7 +231,13 @@ export class Rows {
         return context.measureText(text).width;
       });
     this.#frame = {
-      context, theme, width, height, text: known?.text ?? measured(theme.font), small: known?.small ?? measured(theme.small), fills: patterns(context, ratio),
+      context,
+      theme,
+      width,
+      height,
+      text: known?.text ?? measured(theme.font),
+      small: known?.small ?? measured(theme.small),
+      fills: patterns(context, ratio),
     };
     return this.#frame;
   }
@@ -260,7 +275,8 @@ export class Rows {
     const item = this.source.role === 'tree' ? 'treeitem' : 'option';
     const items = rows.map((row, place) => {
       const told = this.source.tell(row);
-      const element = (this.#told.children[place] as HTMLElement | undefined) ?? this.#told.appendChild(el('div', { role: item }));
+      const element =
+        (this.#told.children[place] as HTMLElement | undefined) ?? this.#told.appendChild(el('div', { role: item }));
       element.id = `${this.#id}-${row}`;
       element.dataset['row'] = String(row);
       element.setAttribute('aria-level', String(told.level));

@@ -76,7 +76,10 @@ function luminanceOf(root: HTMLElement, colour: string): number | null {
 export function watchTheme(root: HTMLElement, changed: () => void): () => void {
   const { body, documentElement } = root.ownerDocument;
   const observer = new MutationObserver(changed);
-  const watched = { attributes: true, attributeFilter: ['data-jp-theme-name', 'data-jp-theme-light', 'class', 'style', 'data-theme'] };
+  const watched = {
+    attributes: true,
+    attributeFilter: ['data-jp-theme-name', 'data-jp-theme-light', 'class', 'style', 'data-theme'],
+  };
   observer.observe(body, watched);
   observer.observe(documentElement, watched);
   const media = matchMedia('(prefers-color-scheme: dark)');

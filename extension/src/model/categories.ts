@@ -41,9 +41,9 @@ export function categoryNumber(name: CategoryName): number {
 export const PALE = 0.38;
 
 const named = new Map<string, number>(CATEGORIES.slice(0, 8).map((category, number) => [category.name, number]));
-const [COMPLETED, ABORTED, ERROR, OTHER, OPEN] = (['completed', 'aborted', 'error', 'other', 'open'] as const).map(categoryNumber) as [
-  number, number, number, number, number,
-];
+const [COMPLETED, ABORTED, ERROR, OTHER, OPEN] = (['completed', 'aborted', 'error', 'other', 'open'] as const).map(
+  categoryNumber,
+) as [number, number, number, number, number];
 
 /** Of a row of `calls`: the stop reason of a result, else the kind of error. An unknown word is `other`. */
 export function callCategory(outcomeKind: string | null, stopReason: string | null): number {
@@ -72,7 +72,12 @@ export function toolCategory(isError: number, errorCode: string | null): number 
 }
 
 /** Of a request that a flight recorder saw. */
-export function flightCategory(outcomeKind: string | null, finishKind: string | null, errorKind: string | null, aborted: boolean): number {
+export function flightCategory(
+  outcomeKind: string | null,
+  finishKind: string | null,
+  errorKind: string | null,
+  aborted: boolean,
+): number {
   if (outcomeKind === null || outcomeKind === 'running') return OPEN;
   if (aborted || errorKind === 'abort-error') return ABORTED;
   if (outcomeKind === 'threw') return ERROR;

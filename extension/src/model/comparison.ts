@@ -33,7 +33,11 @@ export function compare(expectedTable: Table, actualTable: Table): Comparison {
   const [expected, actual] = [side(expectedTable), side(actualTable)];
   const interner = new Interner();
   const alignment = align(identity(interner, expectedTable), identity(interner, actualTable));
-  const merged = merge(alignment, parentRows(expectedTable, new Uint8Array(expectedTable.rows)), parentRows(actualTable, new Uint8Array(actualTable.rows)));
+  const merged = merge(
+    alignment,
+    parentRows(expectedTable, new Uint8Array(expectedTable.rows)),
+    parentRows(actualTable, new Uint8Array(actualTable.rows)),
+  );
   const tree = treeOrder(merged.parent, ranks(merged.expected, merged.actual, expectedTable, actualTable));
   const expectedRow = tree.order.map((place) => merged.expected[place]!);
   const actualRow = tree.order.map((place) => merged.actual[place]!);
@@ -47,8 +51,22 @@ export function compare(expectedTable: Table, actualTable: Table): Comparison {
     const boundary = boundaries.some(([before, after]) => !Object.is(before[old], after[now]));
     return (outcome ? OUTCOME : 0) + (boundary ? BOUNDARY : 0);
   });
-  const delta = Float64Array.from(tree.order, (_, node) => (expectedRow[node]! < 0 || actualRow[node]! < 0 ? NaN : actual.duration[actualRow[node]!]! - expected.duration[expectedRow[node]!]!));
-  return { ...tree, size: tree.order.length, expected, actual, expectedRow, actualRow, change, delta, total: Math.max(end(expected), end(actual), 1) };
+  const delta = Float64Array.from(tree.order, (_, node) =>
+    expectedRow[node]! < 0 || actualRow[node]! < 0
+      ? NaN
+      : actual.duration[actualRow[node]!]! - expected.duration[expectedRow[node]!]!,
+  );
+  return {
+    ...tree,
+    size: tree.order.length,
+    expected,
+    actual,
+    expectedRow,
+    actualRow,
+    change,
+    delta,
+    total: Math.max(end(expected), end(actual), 1),
+  };
 }
 
 function identity(interner: Interner, table: Table): Identity {
@@ -73,7 +91,9 @@ function side(table: Table): Side {
     start: moments.map((moment) => (Number.isNaN(moment) ? 0 : moment - zero)),
     duration: table.numbers('duration_ms'),
     latency: table.numbers('start_latency_ms'),
-    category: Uint8Array.from(moments, (_, row) => callCategory(kinds.words[kinds.codes[row]!] ?? null, reasons.words[reasons.codes[row]!] ?? null)),
+    category: Uint8Array.from(moments, (_, row) =>
+      callCategory(kinds.words[kinds.codes[row]!] ?? null, reasons.words[reasons.codes[row]!] ?? null),
+    ),
   };
 }
 
@@ -92,7 +112,10 @@ function ranks(expectedRow: Int32Array, actualRow: Int32Array, expected: Table, 
 }
 
 function end(one: Side): number {
-  return one.start.reduce((latest, start, row) => Math.max(latest, start + (one.duration[row]! > 0 ? one.duration[row]! : 0)), 0);
+  return one.start.reduce(
+    (latest, start, row) => Math.max(latest, start + (one.duration[row]! > 0 ? one.duration[row]! : 0)),
+    0,
+  );
 }
 
 /** How many calls changed in each way. */

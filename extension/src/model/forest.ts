@@ -84,12 +84,20 @@ function gather<T extends Float64Array | Int32Array | Uint8Array>(order: Int32Ar
 }
 
 /** Turn moments into times from the zero of each file or outermost session; returns the latest end. */
-function settle(tree: Tree, kind: Uint8Array, source: Int32Array, start: Float64Array, duration: Float64Array, flags: Uint8Array): number {
+function settle(
+  tree: Tree,
+  kind: Uint8Array,
+  source: Int32Array,
+  start: Float64Array,
+  duration: Float64Array,
+  flags: Uint8Array,
+): number {
   let total = 0;
   // Calls of one file that stand at the top have one clock.
   const fileZero = new Map<number, number>();
   for (let top = 0; top < start.length; top = tree.end[top]!) {
-    if (kind[top] === CALL) fileZero.set(source[top]!, Math.min(fileZero.get(source[top]!) ?? Infinity, earliest(start, top, tree.end[top]!)));
+    if (kind[top] === CALL)
+      fileZero.set(source[top]!, Math.min(fileZero.get(source[top]!) ?? Infinity, earliest(start, top, tree.end[top]!)));
   }
   for (let top = 0; top < start.length; top = tree.end[top]!) {
     const zero = (kind[top] === CALL ? fileZero.get(source[top]!) : undefined) ?? earliest(start, top, tree.end[top]!);

@@ -2,7 +2,9 @@
 import type { Table } from '../data/table.ts';
 
 export const KINDS = ['file', 'call', 'session', 'turn', 'step', 'model call', 'tool call', 'request', 'compaction'] as const;
-export const [FILE, CALL, SESSION, TURN, STEP, MODEL_CALL, TOOL_CALL, REQUEST, COMPACTION] = [0, 1, 2, 3, 4, 5, 6, 7, 8] as const;
+export const [FILE, CALL, SESSION, TURN, STEP, MODEL_CALL, TOOL_CALL, REQUEST, COMPACTION] = [
+  0, 1, 2, 3, 4, 5, 6, 7, 8,
+] as const;
 
 /** Names of the lab's tables that views draw. */
 export const TABLES = ['calls', 'sessions', 'turns', 'steps', 'model_calls', 'tool_calls', 'compactions', 'flights'] as const;

@@ -82,6 +82,7 @@ export function timeTicks(from: number, to: number, wanted: number): { values: n
 
 function ticksBy(from: number, to: number, step: number): { values: number[]; step: number } {
   const values = [];
-  for (let n = Math.ceil(from / step - 1e-9); n * step <= to + step * 1e-9 && values.length < 100; n++) values.push(n * step + 0);
+  for (let n = Math.ceil(from / step - 1e-9); n * step <= to + step * 1e-9 && values.length < 100; n++)
+    values.push(n * step + 0);
   return { values, step };
 }

@@ -4,7 +4,22 @@ import { count, durationText, momentText, numberText, plural, UNKNOWN } from '..
 import { Table } from '../data/table.ts';
 import { CATEGORIES } from './categories.ts';
 import type { Forest } from './forest.ts';
-import { CALL, COMPACTION, FILE, INHERITED, KINDS, MODEL_CALL, REDACTED, REQUEST, SESSION, STEP, TABLES, TOOL_CALL, TURN, UNPLACED } from './kinds.ts';
+import {
+  CALL,
+  COMPACTION,
+  FILE,
+  INHERITED,
+  KINDS,
+  MODEL_CALL,
+  REDACTED,
+  REQUEST,
+  SESSION,
+  STEP,
+  TABLES,
+  TOOL_CALL,
+  TURN,
+  UNPLACED,
+} from './kinds.ts';
 
 export const NO_LABEL = '(no label)';
 export const KIND_WORDS: readonly string[] = KINDS;
@@ -50,14 +65,19 @@ export function labelOf(forest: Forest, node: number): string {
 
 /** What identifies a node in its table: a call key, an id; empty where its label does. */
 export function keyOf(forest: Forest, node: number): string {
-  const column = ({ [CALL]: 'call_key', [SESSION]: 'session_id', [TOOL_CALL]: 'call_id', [REQUEST]: 'record_id' } as Record<number, string>)[
-    forest.kind[node]!
-  ];
+  const column = (
+    { [CALL]: 'call_key', [SESSION]: 'session_id', [TOOL_CALL]: 'call_id', [REQUEST]: 'record_id' } as Record<number, string>
+  )[forest.kind[node]!];
   return column === undefined ? '' : show(tableOf(forest, node).text(column, forest.row[node]!) ?? '');
 }
 
 export function modelOf(forest: Forest, node: number): string {
-  const columns: Record<number, string> = { [CALL]: 'child_model', [MODEL_CALL]: 'model', [REQUEST]: 'model', [COMPACTION]: 'model' };
+  const columns: Record<number, string> = {
+    [CALL]: 'child_model',
+    [MODEL_CALL]: 'model',
+    [REQUEST]: 'model',
+    [COMPACTION]: 'model',
+  };
   const column = columns[forest.kind[node]!];
   return column === undefined ? '' : show(tableOf(forest, node).text(column, forest.row[node]!) ?? '');
 }
@@ -86,7 +106,8 @@ export function sentenceOf(forest: Forest, node: number): string {
   if (kind !== FILE) parts.push(`at ${durationText(forest.start[node]!)}`);
   if (forest.latency[node]! > 0) parts.push(`start latency ${durationText(forest.latency[node]!)}`);
   if (forest.firstChunk[node]! >= 0) parts.push(`first chunk after ${durationText(forest.firstChunk[node]!)}`);
-  if (!Number.isNaN(forest.retryFrom[node]!)) parts.push(`retry after ${durationText(forest.start[node]! - forest.retryFrom[node]!)}`);
+  if (!Number.isNaN(forest.retryFrom[node]!))
+    parts.push(`retry after ${durationText(forest.start[node]! - forest.retryFrom[node]!)}`);
   if (forest.abortedAt[node]! >= 0) parts.push(`abort asked for at ${durationText(forest.abortedAt[node]!)}`);
   if (forest.disposedAt[node]! >= 0) parts.push(`disposed at ${durationText(forest.disposedAt[node]!)}`);
   const below = forest.end[node]! - node - 1;
@@ -102,15 +123,34 @@ export interface Fact {
   readonly text: string;
 }
 
-const SKIPPED = new Set(['source', 'prompt', 'output', 'structured', 'error_message', 'text', 'reasoning', 'arguments', 'result', 'first_prompt', 'final_text']);
+const SKIPPED = new Set([
+  'source',
+  'prompt',
+  'output',
+  'structured',
+  'error_message',
+  'text',
+  'reasoning',
+  'arguments',
+  'result',
+  'first_prompt',
+  'final_text',
+]);
 
 /** Everything that the row of a node says, except what was said in it. */
 export function factsOf(forest: Forest, node: number): Fact[] {
   const table = tableOf(forest, node);
   const row = forest.row[node]!;
   const file = { name: 'file', text: show(forest.sources[forest.source[node]!] ?? '') };
-  if (row < 0) return [file, { name: 'duration', text: durationText(forest.duration[node]!) }, { name: 'below', text: plural(forest.end[node]! - node - 1, 'row') }];
-  const facts = table.names.filter((name) => !SKIPPED.has(name)).map((name) => ({ name: spoken(name), text: cellText(table, name, row) }));
+  if (row < 0)
+    return [
+      file,
+      { name: 'duration', text: durationText(forest.duration[node]!) },
+      { name: 'below', text: plural(forest.end[node]! - node - 1, 'row') },
+    ];
+  const facts = table.names
+    .filter((name) => !SKIPPED.has(name))
+    .map((name) => ({ name: spoken(name), text: cellText(table, name, row) }));
   return [...facts.filter((fact) => fact.text !== UNKNOWN), ...(file.text === '' ? [] : [file])];
 }
 

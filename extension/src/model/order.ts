@@ -47,7 +47,7 @@ export function treeOrder(parents: Int32Array, rank: Float64Array): Tree {
   let count = 0;
   const walk = (top: number): void => {
     const above: number[] = [];
-    for (let node = top; node >= 0; ) {
+    for (let node = top; node >= 0;) {
       const place = count++;
       const parent = above.length > 0 ? placed[above[above.length - 1]!]! : -1;
       placed[node] = place;
@@ -100,7 +100,7 @@ function compare(a: number, b: number): number {
 export function visibleNodes(end: Int32Array, folded: Uint8Array, mask: Uint8Array | null): Int32Array {
   const seen = new Int32Array(end.length);
   let count = 0;
-  for (let node = 0; node < end.length; ) {
+  for (let node = 0; node < end.length;) {
     if (mask !== null && mask[node] === 0) {
       // Of a node that is out everything under it is out, too: what matches keeps what stands above it.
       node = end[node]!;

@@ -3,7 +3,20 @@ import { Interner } from '../data/interner.ts';
 import { Table } from '../data/table.ts';
 import { callCategory, endCategory, finishCategory, flightCategory, NONE, toolCategory } from './categories.ts';
 import {
-  CALL, COMPACTION, FILE, INHERITED, MODEL_CALL, REDACTED, REQUEST, SESSION, STEP, TABLES, TOOL_CALL, TURN, type TableName, type Tables,
+  CALL,
+  COMPACTION,
+  FILE,
+  INHERITED,
+  MODEL_CALL,
+  REDACTED,
+  REQUEST,
+  SESSION,
+  STEP,
+  TABLES,
+  TOOL_CALL,
+  TURN,
+  type TableName,
+  type Tables,
 } from './kinds.ts';
 
 /** Longer than anything that ran; a made-up time beyond it does not spoil the axis for all others. */
@@ -159,7 +172,10 @@ function sourcesOf(raw: Raw, table: Table, others: boolean): { places: Int32Arra
   const { codes, words } = table.words('source');
   const known = words.map((word) => raw.sourcePlace(word));
   const unnamed = codes.includes(-1) ? raw.sourcePlace('') : -1;
-  return { places: codes.map((code) => (code < 0 ? unnamed : known[code]!)), several: others || words.length + (unnamed < 0 ? 0 : 1) > 1 };
+  return {
+    places: codes.map((code) => (code < 0 ? unnamed : known[code]!)),
+    several: others || words.length + (unnamed < 0 ? 0 : 1) > 1,
+  };
 }
 
 /**
@@ -171,7 +187,11 @@ export function readSessions(raw: Raw): void {
   const nodes = new Map<string, number>();
   const place = sourceReader(raw, sessions);
   const ids = sessions.words('session_id');
-  const at = { start: sessions.numbers('started_at'), duration: sessions.numbers('duration_ms'), open: sessions.numbers('open') };
+  const at = {
+    start: sessions.numbers('started_at'),
+    duration: sessions.numbers('duration_ms'),
+    open: sessions.numbers('open'),
+  };
   const own: number[] = [];
   for (let row = 0; row < sessions.rows; row++) {
     const source = place(row);
@@ -203,7 +223,9 @@ export function readSessions(raw: Raw): void {
     const id = parents.words[parents.codes[row]!];
     const above = id === undefined ? undefined : (nodes.get(`${raw.source[own[row]!]!} ${id}`) ?? nodes.get(`any ${id}`));
     if (above === undefined || above === own[row]) continue;
-    raw.parent[own[row]!] = starters.get(`${above} ${ids.words[ids.codes[row]!] ?? ''}`) ?? innermost(raw, (within ??= stretches(raw)), above, own[row]!);
+    raw.parent[own[row]!] =
+      starters.get(`${above} ${ids.words[ids.codes[row]!] ?? ''}`) ??
+      innermost(raw, (within ??= stretches(raw)), above, own[row]!);
   }
 }
 
@@ -212,7 +234,9 @@ type SessionOf = (table: Table, name: TableName) => (row: number) => [node: numb
 function readTurns(raw: Raw, nodes: Map<string, number>, sessionOf: SessionOf): void {
   const table = raw.of('turns');
   const session = sessionOf(table, 'turns');
-  const [turn, start, duration, inherited] = ['turn', 'started_at', 'duration_ms', 'inherited'].map((name) => table.numbers(name)) as Four;
+  const [turn, start, duration, inherited] = ['turn', 'started_at', 'duration_ms', 'inherited'].map((name) =>
+    table.numbers(name),
+  ) as Four;
   for (let row = 0; row < table.rows; row++) {
     const [parent, key, source] = session(row);
     const node = raw.add(TURN, 'turns', row, parent, source);
@@ -226,7 +250,9 @@ function readTurns(raw: Raw, nodes: Map<string, number>, sessionOf: SessionOf): 
 function readSteps(raw: Raw, nodes: Map<string, number>, sessionOf: SessionOf): void {
   const table = raw.of('steps');
   const session = sessionOf(table, 'steps');
-  const [turn, start, duration, inherited] = ['turn', 'started_at', 'duration_ms', 'inherited'].map((name) => table.numbers(name)) as Four;
+  const [turn, start, duration, inherited] = ['turn', 'started_at', 'duration_ms', 'inherited'].map((name) =>
+    table.numbers(name),
+  ) as Four;
   const step = table.numbers('step');
   for (let row = 0; row < table.rows; row++) {
     const [above, key, source] = session(row);
@@ -251,7 +277,9 @@ function stepOf(table: Table, nodes: Map<string, number>, session: ReturnType<Se
 function readModelCalls(raw: Raw, nodes: Map<string, number>, sessionOf: SessionOf): void {
   const table = raw.of('model_calls');
   const above = stepOf(table, nodes, sessionOf(table, 'model_calls'));
-  const [start, duration, first, inherited] = ['started_at', 'duration_ms', 'first_chunk_ms', 'inherited'].map((name) => table.numbers(name)) as Four;
+  const [start, duration, first, inherited] = ['started_at', 'duration_ms', 'first_chunk_ms', 'inherited'].map((name) =>
+    table.numbers(name),
+  ) as Four;
   const interrupted = table.numbers('interrupted');
   const ended = new Map<number, number>();
   for (let row = 0; row < table.rows; row++) {
@@ -259,7 +287,11 @@ function readModelCalls(raw: Raw, nodes: Map<string, number>, sessionOf: Session
     const node = raw.add(MODEL_CALL, 'model_calls', row, parent, source);
     raw.time(node, start[row]!, duration[row]!);
     raw.firstChunk[node] = bounded(first[row]!);
-    raw.category[node] = finishCategory(table.text('finish_kind', row), interrupted[row]! > 0, table.text('error_code', row) !== null);
+    raw.category[node] = finishCategory(
+      table.text('finish_kind', row),
+      interrupted[row]! > 0,
+      table.text('error_code', row) !== null,
+    );
     if (inherited[row]! > 0) raw.flags[node] = INHERITED;
     const before = ended.get(parent);
     if (before !== undefined && start[row]! > before) raw.retryFrom[node] = start[row]! - before;
@@ -273,7 +305,9 @@ function readToolCalls(raw: Raw, nodes: Map<string, number>, sessionOf: SessionO
   const table = raw.of('tool_calls');
   const session = sessionOf(table, 'tool_calls');
   const above = stepOf(table, nodes, session);
-  const [start, duration, isError, inherited] = ['started_at', 'duration_ms', 'is_error', 'inherited'].map((name) => table.numbers(name)) as Four;
+  const [start, duration, isError, inherited] = ['started_at', 'duration_ms', 'is_error', 'inherited'].map((name) =>
+    table.numbers(name),
+  ) as Four;
   const made: number[] = [];
   for (let row = 0; row < table.rows; row++) {
     const [parent, source] = above(row);
@@ -297,7 +331,9 @@ function readToolCalls(raw: Raw, nodes: Map<string, number>, sessionOf: SessionO
 function readCompactions(raw: Raw, nodes: Map<string, number>, sessionOf: SessionOf): void {
   const table = raw.of('compactions');
   const above = stepOf(table, nodes, sessionOf(table, 'compactions'));
-  const [start, duration, failed, inherited] = ['started_at', 'duration_ms', 'failed', 'inherited'].map((name) => table.numbers(name)) as Four;
+  const [start, duration, failed, inherited] = ['started_at', 'duration_ms', 'failed', 'inherited'].map((name) =>
+    table.numbers(name),
+  ) as Four;
   for (let row = 0; row < table.rows; row++) {
     const [parent, source] = above(row);
     const node = raw.add(COMPACTION, 'compactions', row, parent, source);

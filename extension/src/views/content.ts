@@ -51,7 +51,13 @@ export interface Outside {
   handle(): Handle;
 }
 
-export function contentOf(root: HTMLElement, view: ViewName, tables: Readonly<Record<string, Table>>, options: ViewOptions, outside: Outside): Content {
+export function contentOf(
+  root: HTMLElement,
+  view: ViewName,
+  tables: Readonly<Record<string, Table>>,
+  options: ViewOptions,
+  outside: Outside,
+): Content {
   if (view === 'diff') return diffContent(root, tables, options, outside);
   return new Linked(root, view, tables, options, outside);
 }
@@ -74,7 +80,20 @@ function headOf(options: ViewOptions, facts: string): HTMLElement[] {
   if (progress !== undefined && progress !== null) {
     const done = el('div');
     done.style.width = `${Math.round(100 * Math.max(0, Math.min(1, progress)))}%`;
-    made.push(el('div', { class: 'clab-progress', role: 'progressbar', 'aria-valuenow': Math.round(100 * progress), 'aria-valuemin': 0, 'aria-valuemax': 100, 'aria-label': 'reading' }, done));
+    made.push(
+      el(
+        'div',
+        {
+          class: 'clab-progress',
+          role: 'progressbar',
+          'aria-valuenow': Math.round(100 * progress),
+          'aria-valuemin': 0,
+          'aria-valuemax': 100,
+          'aria-label': 'reading',
+        },
+        done,
+      ),
+    );
   }
   if (problem !== undefined && problem !== null) made.push(el('div', { class: 'clab-message', role: 'alert' }, show(problem)));
   return made;
@@ -97,7 +116,13 @@ class Linked implements Content {
   #legend: HTMLElement | null = null;
   #diff: Diff | null = null;
 
-  constructor(root: HTMLElement, view: Exclude<ViewName, 'diff'>, tables: Readonly<Record<string, Table>>, options: ViewOptions, outside: Outside) {
+  constructor(
+    root: HTMLElement,
+    view: Exclude<ViewName, 'diff'>,
+    tables: Readonly<Record<string, Table>>,
+    options: ViewOptions,
+    outside: Outside,
+  ) {
     this.#root = root;
     const state = new State(buildForest(tables));
     this.#state = state;
@@ -124,7 +149,8 @@ class Linked implements Content {
     const still = options.progress !== undefined && options.progress !== null;
     this.#gridHolder = el('div', { class: 'clab-split' }, this.#grid.element);
     if (state.forest.size === 0) {
-      if (options.problem === undefined || options.problem === null) this.elements.push(el('div', { class: 'clab-message' }, still ? 'Rows are on their way.' : emptyWords(tables)));
+      if (options.problem === undefined || options.problem === null)
+        this.elements.push(el('div', { class: 'clab-message' }, still ? 'Rows are on their way.' : emptyWords(tables)));
       return;
     }
     this.elements.push(this.#toolbar.element);
@@ -144,7 +170,7 @@ class Linked implements Content {
     else {
       this.#gridHolder.style.height = '148px';
       this.#gridHolder.hidden = view !== 'explorer' || !tall;
-      }
+    }
     this.elements.push(this.#gridHolder);
     if (hasRows) {
       this.#legend = legend(root, state.forest);
@@ -153,12 +179,14 @@ class Linked implements Content {
     if (view === 'topology' || view === 'timeline') this.#line.textContent = '\u00a0';
     else this.#line.hidden = true;
     this.elements.push(this.#line);
-    if (view === 'explorer' && tables['expected'] !== undefined && tables['actual'] !== undefined) this.#addDiff(tables['expected'], tables['actual'], options);
+    if (view === 'explorer' && tables['expected'] !== undefined && tables['actual'] !== undefined)
+      this.#addDiff(tables['expected'], tables['actual'], options);
     state.listen((change) => {
       if (change === 'selection') outside.select(state.selection);
       if (view !== 'topology' && view !== 'timeline') return;
       const node = state.hover >= 0 ? state.hover : (state.picked[0] ?? -1);
-      if (change === 'hover' || change === 'selection') this.#line.textContent = node < 0 ? '\u00a0' : sentenceOf(state.forest, node);
+      if (change === 'hover' || change === 'selection')
+        this.#line.textContent = node < 0 ? '\u00a0' : sentenceOf(state.forest, node);
     });
   }
 
@@ -168,16 +196,23 @@ class Linked implements Content {
     const diff = new Diff(this.#root, compare(expected, actual), options.diff ?? {}, (rows) => {
       const [row] = rows['actual'] ?? [];
       const key = row === undefined ? null : actual.text('call_key', row);
-      const node = forest.row.findIndex((own, place) => key !== null && forest.kind[place] === CALL && forest.tables['calls']?.text('call_key', own) === key);
+      const node = forest.row.findIndex(
+        (own, place) => key !== null && forest.kind[place] === CALL && forest.tables['calls']?.text('call_key', own) === key,
+      );
       this.#state.choose(node < 0 ? [] : [node]);
     });
     diff.element.hidden = true;
-    const press = button('compare', () => {
-      diff.element.hidden = !diff.element.hidden;
-      for (const part of [this.#waterfall?.rows.element, this.#strip?.element, this.#legend]) if (part) part.hidden = !diff.element.hidden;
-      press.setAttribute('aria-pressed', String(!diff.element.hidden));
-      diff.rows.draw();
-    }, { 'aria-pressed': 'false', title: 'two recordings side by side' });
+    const press = button(
+      'compare',
+      () => {
+        diff.element.hidden = !diff.element.hidden;
+        for (const part of [this.#waterfall?.rows.element, this.#strip?.element, this.#legend])
+          if (part) part.hidden = !diff.element.hidden;
+        press.setAttribute('aria-pressed', String(!diff.element.hidden));
+        diff.rows.draw();
+      },
+      { 'aria-pressed': 'false', title: 'two recordings side by side' },
+    );
     this.#toolbar.element.append(press);
     this.elements.splice(this.elements.indexOf(this.#waterfall!.rows.element), 0, diff.element);
     this.#diff = diff;
@@ -193,7 +228,10 @@ class Linked implements Content {
     const folded = Array.from(state.folded.keys()).filter((node) => state.folded[node] === 1);
     const done = { folded: state.rowsOf(folded), picked: state.rowsOf(state.picked), filter: state.filter };
     if (waterfall === null) return done;
-    return { ...done, sight: { top: waterfall.rows.element.scrollTop, from: waterfall.from, to: waterfall.to, whole: waterfall.isWhole } };
+    return {
+      ...done,
+      sight: { top: waterfall.rows.element.scrollTop, from: waterfall.from, to: waterfall.to, whole: waterfall.isWhole },
+    };
   }
 
   redo({ folded, picked, filter, sight }: Done): void {
@@ -315,7 +353,12 @@ function emptyWords(tables: Readonly<Record<string, Table>>): string {
   return tables['flights'] !== undefined ? 'The recorder has seen no request.' : 'This recording has no calls.';
 }
 
-function diffContent(root: HTMLElement, tables: Readonly<Record<string, Table>>, options: ViewOptions, outside: Outside): Content {
+function diffContent(
+  root: HTMLElement,
+  tables: Readonly<Record<string, Table>>,
+  options: ViewOptions,
+  outside: Outside,
+): Content {
   const [expected, actual] = [tables['expected'] ?? Table.empty, tables['actual'] ?? Table.empty];
   const comparison = compare(expected, actual);
   const diff = new Diff(root, comparison, options.diff ?? {}, (rows) => {
@@ -341,7 +384,12 @@ function diffContent(root: HTMLElement, tables: Readonly<Record<string, Table>>,
     },
     key: (event) => event.key === 'Escape' && diff.clear(),
     marks: () => diff.marks(),
-    csv: () => csvOf(actual, actual.names, Array.from({ length: actual.rows }, (_, row) => row)),
+    csv: () =>
+      csvOf(
+        actual,
+        actual.names,
+        Array.from({ length: actual.rows }, (_, row) => row),
+      ),
     dispose: () => {
       diff.rows.dispose();
     },

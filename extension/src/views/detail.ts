@@ -5,8 +5,20 @@ import { show } from '../text.ts';
 import { count, durationText, plural } from '../words.ts';
 import type { State } from './state.ts';
 
-const HINT = 'Click or Space selects, Shift adds, Enter folds; drag over the bars for a range, + − 0 z zoom; / searches, t hides the table, Escape clears.';
-const BODIES = ['prompt', 'output', 'structured', 'error_message', 'first_prompt', 'final_text', 'reasoning', 'text', 'arguments', 'result'];
+const HINT =
+  'Click or Space selects, Shift adds, Enter folds; drag over the bars for a range, + − 0 z zoom; / searches, t hides the table, Escape clears.';
+const BODIES = [
+  'prompt',
+  'output',
+  'structured',
+  'error_message',
+  'first_prompt',
+  'final_text',
+  'reasoning',
+  'text',
+  'arguments',
+  'result',
+];
 
 export class Detail {
   readonly element: HTMLDivElement;
@@ -19,7 +31,12 @@ export class Detail {
     this.#state = state;
     this.#name = el('span');
     this.#body = el('div', { class: 'clab-detail', tabindex: 0, role: 'region', 'aria-label': 'details' });
-    this.element = el('div', { class: 'clab-panel clab-fill' }, el('div', { class: 'clab-panel-head' }, el('strong', {}, 'details'), this.#name), this.#body);
+    this.element = el(
+      'div',
+      { class: 'clab-panel clab-fill' },
+      el('div', { class: 'clab-panel-head' }, el('strong', {}, 'details'), this.#name),
+      this.#body,
+    );
     state.listen((change) => {
       if (change !== 'theme') this.draw();
     });
@@ -28,7 +45,8 @@ export class Detail {
 
   draw(): void {
     const state = this.#state;
-    const node = state.picked.length === 1 ? state.picked[0]! : state.picked.length === 0 && state.range === null ? state.hover : -1;
+    const node =
+      state.picked.length === 1 ? state.picked[0]! : state.picked.length === 0 && state.range === null ? state.hover : -1;
     if (node === this.#shown && node >= 0) return;
     this.#shown = node;
     if (node < 0) {
@@ -45,13 +63,17 @@ export class Detail {
     const there = BODIES.filter((name) => table.names.includes(name));
     if (row < 0 || there.length === 0) return;
     const place = el('div', {});
-    place.append(button('show texts', () => {
-      const texts = there.flatMap((name) => {
-        const text = table.text(name, row);
-        return text === null || text === '' ? [] : [el('div', {}, name.replace('_', ' ')), el('pre', {}, text.split('\n').map(show).join('\n'))];
-      });
-      place.replaceChildren(...(texts.length === 0 ? ['nothing was said here'] : texts));
-    }));
+    place.append(
+      button('show texts', () => {
+        const texts = there.flatMap((name) => {
+          const text = table.text(name, row);
+          return text === null || text === ''
+            ? []
+            : [el('div', {}, name.replace('_', ' ')), el('pre', {}, text.split('\n').map(show).join('\n'))];
+        });
+        place.replaceChildren(...(texts.length === 0 ? ['nothing was said here'] : texts));
+      }),
+    );
     this.#body.append(place);
   }
 

@@ -8,28 +8,18 @@ import { drawEnd, drawFill, pixelOf } from '../draw/marks.ts';
 import { Rows, write, type Frame, type RowsSource, type Told } from '../draw/rows.ts';
 import { ADDED, BOUNDARY, OUTCOME, REMOVED } from '../model/align.ts';
 import { CATEGORIES, PALE } from '../model/categories.ts';
-import { changeCounts, type Comparison, type Side } from '../model/comparison.ts';
+import type { Comparison, Side } from '../model/comparison.ts';
 import { timeTicks } from '../model/load.ts';
-import { cellText, NO_LABEL, spoken } from '../model/names.ts';
+import { NO_LABEL } from '../model/names.ts';
 import { filterMask, visibleNodes } from '../model/order.ts';
 import { show } from '../text.ts';
-import { axisText, count, deltaPercent, deltaText, durationText, plural } from '../words.ts';
+import { axisText, deltaPercent, deltaText, durationText } from '../words.ts';
+import { callDetail, verdictOf, type DiffFacts } from './changes.ts';
 import type { RowsByTable } from './state.ts';
 
 const ROW_HEIGHT = 22;
 const HEAD_HEIGHT = 40;
 const BAR_HEIGHT = 11;
-const BODIES = ['output', 'structured', 'error_message'] as const;
-
-/** What the kernel knows of the comparison as a whole. */
-export interface DiffFacts {
-  readonly verdict?: string;
-  readonly comparable?: boolean;
-  readonly issues?: readonly string[];
-  readonly policy_changes?: readonly string[];
-  readonly expected?: string;
-  readonly actual?: string;
-}
 
 export interface DiffMark {
   readonly node: number;
@@ -77,52 +67,46 @@ export class Diff implements RowsSource {
     this.rows = new Rows(root, this);
     this.#detail = el('div', { class: 'clab-detail', tabindex: 0, role: 'region', 'aria-label': 'the selected call' });
     this.#detail.hidden = true;
-    this.element = el('div', { class: 'clab-panel clab-fill' }, this.#verdict(), this.#bar(), this.rows.element, this.#detail);
+    this.element = el(
+      'div',
+      { class: 'clab-panel clab-fill' },
+      verdictOf(comparison, facts),
+      this.#bar(),
+      this.rows.element,
+      this.#detail,
+    );
     this.#detail.style.flex = '0 1 auto';
     this.#detail.style.maxHeight = '38%';
     this.#pointer();
   }
 
-  #verdict(): HTMLElement {
-    const { facts, comparison } = this;
-    const counts = changeCounts(comparison.change);
-    const changes = [
-      counts.outcomes > 0 ? `${plural(counts.outcomes, 'outcome')} changed` : '',
-      counts.boundaries > 0 ? `${plural(counts.boundaries, 'boundary', 'boundaries')} changed` : '',
-      counts.added > 0 ? `${count(counts.added)} added` : '',
-      counts.removed > 0 ? `${count(counts.removed)} removed` : '',
-      (facts.policy_changes?.length ?? 0) > 0 ? plural(facts.policy_changes!.length, 'policy change') : '',
-    ].filter((part) => part !== '');
-    const issues = facts.issues ?? [];
-    const comparable = facts.comparable ?? issues.length === 0;
-    const kind = !comparable ? 'incomparable' : changes.length > 0 ? 'different' : 'equivalent';
-    const words = kind === 'incomparable' ? 'not comparable' : kind === 'different' ? `different: ${changes.join(', ')}` : `equivalent: ${plural(comparison.size, 'call')}, same outcomes`;
-    const element = el('div', { class: 'clab-verdict', 'data-verdict': kind, role: 'status' }, show(facts.verdict ?? words));
-    const notes = [...issues.map((issue) => `issue: ${show(issue)}`), ...(facts.policy_changes ?? []).map((name) => `policy: ${show(name)} differs`), this.#balance()];
-    element.append(el('ul', {}, ...notes.filter((note) => note !== '').map((note) => el('li', {}, note))));
-    return element;
-  }
-
-  #balance(): string {
-    const both = this.comparison.delta.filter((each) => !Number.isNaN(each));
-    if (both.length === 0) return '';
-    const slower = both.filter((each) => each > 0.05).length;
-    const quicker = both.filter((each) => each < -0.05).length;
-    const sum = both.reduce((all, each) => all + each, 0);
-    return `timing: ${plural(both.length, 'call')} in both, ${count(slower)} slower, ${count(quicker)} quicker, together ${deltaText(sum)}`;
-  }
-
   #bar(): HTMLElement {
     const changed = this.comparison.change.some((each) => each !== 0);
-    const only = button('changes only', () => {
-      const pressed = only.getAttribute('aria-pressed') !== 'true';
-      only.setAttribute('aria-pressed', String(pressed));
-      this.#mask = pressed ? filterMask(this.comparison.parent, (node) => this.comparison.change[node] !== 0) : null;
-      this.#refresh();
-    }, { 'aria-pressed': 'false' });
+    const only = button(
+      'changes only',
+      () => {
+        const pressed = only.getAttribute('aria-pressed') !== 'true';
+        only.setAttribute('aria-pressed', String(pressed));
+        this.#mask = pressed ? filterMask(this.comparison.parent, (node) => this.comparison.change[node] !== 0) : null;
+        this.#refresh();
+      },
+      { 'aria-pressed': 'false' },
+    );
     only.disabled = !changed;
-    const previous = button('previous', () => { this.step(-1); }, { title: 'previous change (p)' });
-    const next = button('next', () => { this.step(1); }, { title: 'next change (n)' });
+    const previous = button(
+      'previous',
+      () => {
+        this.step(-1);
+      },
+      { title: 'previous change (p)' },
+    );
+    const next = button(
+      'next',
+      () => {
+        this.step(1);
+      },
+      { title: 'next change (n)' },
+    );
     previous.disabled = next.disabled = !changed;
     const deltas = choice('differences', ['difference in time', 'difference in percent'], 0, (place) => {
       this.#relative = place === 1;
@@ -138,7 +122,8 @@ export class Diff implements RowsSource {
     for (let i = 1; i <= size; i++) {
       const node = (from + by * i + 2 * size) % size;
       if (change[node] === 0) continue;
-      for (let above = this.comparison.parent[node]!; above >= 0; above = this.comparison.parent[above]!) this.#folded[above] = 0;
+      for (let above = this.comparison.parent[node]!; above >= 0; above = this.comparison.parent[above]!)
+        this.#folded[above] = 0;
       this.#refresh();
       this.rows.activate(this.#visible.indexOf(node));
       this.#pick(node);
@@ -160,7 +145,12 @@ export class Diff implements RowsSource {
     const rest = width - name;
     const middle = Math.round(rest * 0.3);
     const half = (rest - middle) / 2;
-    return { name, expected: [name + 8, name + half - 10], delta: [name + half, name + half + middle], actual: [name + half + middle + 8, width - 14] };
+    return {
+      name,
+      expected: [name + 8, name + half - 10],
+      delta: [name + half, name + half + middle],
+      actual: [name + half + middle + 8, width - 14],
+    };
   }
 
   #label(node: number): string {
@@ -183,9 +173,21 @@ export class Diff implements RowsSource {
     const [expected, actual] = [comparison.expectedRow[node]!, comparison.actualRow[node]!];
     const marks: DiffMark[] = [];
     const put = (part: DiffMark['part'], from: number, to: number): void => {
-      marks.push({ node, part, expected, actual, x: Math.min(from, to), y: top, width: Math.max(2, Math.abs(to - from)), height: BAR_HEIGHT });
+      marks.push({
+        node,
+        part,
+        expected,
+        actual,
+        x: Math.min(from, to),
+        y: top,
+        width: Math.max(2, Math.abs(to - from)),
+        height: BAR_HEIGHT,
+      });
     };
-    for (const [part, side, row] of [['expected', comparison.expected, expected], ['actual', comparison.actual, actual]] as const) {
+    for (const [part, side, row] of [
+      ['expected', comparison.expected, expected],
+      ['actual', comparison.actual, actual],
+    ] as const) {
       if (row < 0) continue;
       const scale = { from: 0, to: comparison.total, left: columns[part][0], right: columns[part][1] };
       put(part, pixelOf(scale, side.start[row]!), pixelOf(scale, side.start[row]! + side.duration[row]!));
@@ -194,7 +196,9 @@ export class Diff implements RowsSource {
     if (Math.abs(delta) >= 0.05) {
       const zero = (columns.delta[0] + columns.delta[1]) / 2;
       const room = (columns.delta[1] - columns.delta[0]) / 2 - 74;
-      const share = this.#relative ? Math.max(-1, Math.min(1, delta / Math.max(comparison.expected.duration[expected]!, 1e-3) / 2)) : delta / this.#largest;
+      const share = this.#relative
+        ? Math.max(-1, Math.min(1, delta / Math.max(comparison.expected.duration[expected]!, 1e-3) / 2))
+        : delta / this.#largest;
       put('delta', zero, zero + share * Math.max(10, room));
     }
     return marks;
@@ -217,7 +221,16 @@ export class Diff implements RowsSource {
     const columns = this.#columns(width);
     const x = 14 + comparison.depth[node]! * Math.min(14, (columns.name * 0.35) / Math.max(1, comparison.depth[node]!));
     if (comparison.children[node]! > 0) drawTwisty(context, theme.muted, this.#folded[node] === 1, x, middle);
-    const word = change === ADDED ? '+ added' : change === REMOVED ? '− removed' : (change & OUTCOME) !== 0 ? 'outcome' : (change & BOUNDARY) !== 0 ? 'boundary' : '';
+    const word =
+      change === ADDED
+        ? '+ added'
+        : change === REMOVED
+          ? '− removed'
+          : (change & OUTCOME) !== 0
+            ? 'outcome'
+            : (change & BOUNDARY) !== 0
+              ? 'boundary'
+              : '';
     const taken = word === '' ? 0 : frame.small.width(word) + 10;
     write(frame, this.#label(node), x + 11, middle, { max: columns.name - x - 20 - taken });
     if (word !== '') write(frame, word, columns.name - 8, middle, { align: 'right', colour: theme.muted, font: 'small' });
@@ -263,7 +276,10 @@ export class Diff implements RowsSource {
       write(frame, only, zero, y, { align: 'center', colour: theme.faint, font: 'small' });
       return;
     }
-    const percent = deltaPercent(comparison.expected.duration[comparison.expectedRow[node]!]!, comparison.actual.duration[comparison.actualRow[node]!]!);
+    const percent = deltaPercent(
+      comparison.expected.duration[comparison.expectedRow[node]!]!,
+      comparison.actual.duration[comparison.actualRow[node]!]!,
+    );
     const words = this.#relative ? percent : deltaText(delta);
     if (Math.abs(delta) < 0.05) write(frame, words, zero + 6, y, { colour: theme.faint, font: 'small' });
     else if (delta > 0) write(frame, words, columns.delta[1] - 4, y, { align: 'right', colour: theme.ink, font: 'small' });
@@ -306,13 +322,18 @@ export class Diff implements RowsSource {
     write(frame, 'slower →', middle + 8, 29, { colour: theme.muted, font: 'small' });
     context.fillStyle = theme.grid;
     context.fillRect(0, HEAD_HEIGHT - 1, width, 1);
-    if (this.count() === 0) write(frame, this.comparison.size === 0 ? 'neither recording has calls' : 'no changes', width / 2, 80, { align: 'center', colour: theme.muted });
+    if (this.count() === 0)
+      write(frame, this.comparison.size === 0 ? 'neither recording has calls' : 'no changes', width / 2, 80, {
+        align: 'center',
+        colour: theme.muted,
+      });
   }
 
   #sentence(node: number): string {
     const { comparison } = this;
     const [old, now, change] = [comparison.expectedRow[node]!, comparison.actualRow[node]!, comparison.change[node]!];
-    const name = (side: Side, row: number): string => `${CATEGORIES[side.category[row]!]!.name}, ${durationText(side.duration[row]!)}`;
+    const name = (side: Side, row: number): string =>
+      `${CATEGORIES[side.category[row]!]!.name}, ${durationText(side.duration[row]!)}`;
     const parts = [this.#label(node)];
     if (change === ADDED) parts.push('added', name(comparison.actual, now));
     else if (change === REMOVED) parts.push('removed', name(comparison.expected, old));
@@ -320,7 +341,9 @@ export class Diff implements RowsSource {
       if ((change & OUTCOME) !== 0) parts.push('outcome changed');
       if ((change & BOUNDARY) !== 0) parts.push('boundary changed');
       parts.push(`expected ${name(comparison.expected, old)}`, `actual ${name(comparison.actual, now)}`);
-      parts.push(`${deltaText(comparison.delta[node]!)} (${deltaPercent(comparison.expected.duration[old]!, comparison.actual.duration[now]!)})`);
+      parts.push(
+        `${deltaText(comparison.delta[node]!)} (${deltaPercent(comparison.expected.duration[old]!, comparison.actual.duration[now]!)})`,
+      );
     }
     return parts.join(', ');
   }
@@ -329,8 +352,12 @@ export class Diff implements RowsSource {
     const node = this.#visible[row]!;
     const { comparison } = this;
     return {
-      text: this.#sentence(node), level: comparison.depth[node]! + 1, position: row + 1, siblings: this.count(),
-      expanded: comparison.children[node]! > 0 ? this.#folded[node] === 0 : null, selected: node === this.#picked,
+      text: this.#sentence(node),
+      level: comparison.depth[node]! + 1,
+      position: row + 1,
+      siblings: this.count(),
+      expanded: comparison.children[node]! > 0 ? this.#folded[node] === 0 : null,
+      selected: node === this.#picked,
     };
   }
 
@@ -351,7 +378,14 @@ export class Diff implements RowsSource {
       this.#pick(node);
       return true;
     }
-    const fold = event.key === 'ArrowLeft' ? true : event.key === 'ArrowRight' ? false : event.key === 'Enter' ? this.#folded[node] === 0 : null;
+    const fold =
+      event.key === 'ArrowLeft'
+        ? true
+        : event.key === 'ArrowRight'
+          ? false
+          : event.key === 'Enter'
+            ? this.#folded[node] === 0
+            : null;
     if (fold === null) return false;
     if (hasChildren) this.#fold(node, fold);
     return true;
@@ -360,7 +394,9 @@ export class Diff implements RowsSource {
   /** Pick the call that a row of either side stands for. */
   select(rows: RowsByTable): void {
     const [old, now] = [rows['expected']?.[0] ?? -1, rows['actual']?.[0] ?? -1];
-    const node = this.comparison.expectedRow.findIndex((row, place) => (old >= 0 && row === old) || (now >= 0 && this.comparison.actualRow[place] === now));
+    const node = this.comparison.expectedRow.findIndex(
+      (row, place) => (old >= 0 && row === old) || (now >= 0 && this.comparison.actualRow[place] === now),
+    );
     this.#pick(node);
     const row = this.#visible.indexOf(node);
     if (row >= 0) this.rows.activate(row);
@@ -375,7 +411,9 @@ export class Diff implements RowsSource {
   /** The bars of the rows in sight. */
   marks(): DiffMark[] {
     const [first, past] = this.rows.sight;
-    return Array.from({ length: Math.max(0, past - first) }, (_, i) => this.#rowMarks(this.#visible[first + i]!, this.rows.element.clientWidth, this.rows.topOf(first + i))).flat();
+    return Array.from({ length: Math.max(0, past - first) }, (_, i) =>
+      this.#rowMarks(this.#visible[first + i]!, this.rows.element.clientWidth, this.rows.topOf(first + i)),
+    ).flat();
   }
 
   #fold(node: number, folded: boolean): void {
@@ -392,34 +430,7 @@ export class Diff implements RowsSource {
     if (node >= 0 && expectedRow[node]! >= 0) rows['expected'] = [expectedRow[node]!];
     if (node >= 0 && actualRow[node]! >= 0) rows['actual'] = [actualRow[node]!];
     this.selected(rows);
-    if (node >= 0) this.#showDetail(node);
-  }
-
-  #showDetail(node: number): void {
-    const { comparison } = this;
-    const sides = [[comparison.expected.table, comparison.expectedRow[node]!], [comparison.actual.table, comparison.actualRow[node]!]] as const;
-    const names = comparison.actual.table.names.filter((name) => !(BODIES as readonly string[]).includes(name) && name !== 'prompt' && name !== 'source');
-    const list = el('dl', {});
-    for (const name of names) {
-      const texts = sides.map(([table, row]) => (row < 0 ? '–' : cellText(table, name, row)));
-      if (texts[0] === texts[1] && !['label', 'call_key', 'stop_reason', 'duration_ms'].includes(name)) continue;
-      list.append(el('dt', {}, spoken(name)), el('dd', {}, texts[0] === texts[1] ? texts[0]! : `${texts[0]!} → ${texts[1]!}`));
-    }
-    this.#detail.replaceChildren(list);
-    if (sides.every(([table]) => table.names.includes('output'))) this.#detail.append(this.#bodies(sides));
-  }
-
-  /** What was said, of both sides; only where both were loaded with bodies, and only when asked for. */
-  #bodies(sides: readonly (readonly [Side['table'], number])[]): HTMLElement {
-    const place = el('div', {});
-    place.append(button('show texts side by side', () => {
-      const parts = sides.map(([table, row]) => {
-        const texts = row < 0 ? [] : BODIES.map((name) => table.text(name, row)).filter((text) => text !== null);
-        return el('div', {}, ...(texts.length === 0 ? [el('p', {}, 'nothing')] : texts.map((text) => el('pre', {}, text.split('\n').map(show).join('\n')))));
-      });
-      place.replaceChildren(el('div', { class: 'clab-sides' }, ...parts));
-    }));
-    return place;
+    if (node >= 0) this.#detail.replaceChildren(...callDetail(this.comparison, node));
   }
 
   #pointer(): void {
@@ -438,7 +449,10 @@ export class Diff implements RowsSource {
       if (row < 0 || node === undefined) return;
       this.rows.element.focus({ preventScroll: true });
       this.rows.activate(row);
-      const at = 14 + this.comparison.depth[node]! * Math.min(14, (this.#columns(this.rows.element.clientWidth).name * 0.35) / Math.max(1, this.comparison.depth[node]!));
+      const at =
+        14 +
+        this.comparison.depth[node]! *
+          Math.min(14, (this.#columns(this.rows.element.clientWidth).name * 0.35) / Math.max(1, this.comparison.depth[node]!));
       if (this.comparison.children[node]! > 0 && Math.abs(x - at) < 9) this.#fold(node, this.#folded[node] === 0);
       else this.#pick(node);
     });
@@ -448,4 +462,3 @@ export class Diff implements RowsSource {
     });
   }
 }
-

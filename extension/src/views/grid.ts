@@ -10,7 +10,23 @@ const ROW_HEIGHT = 22;
 const HEAD_HEIGHT = 24;
 
 /** Columns that come first, where a table has them; the others follow as they are. */
-const FIRST = ['sequence', 'label', 'session_id', 'turn', 'step', 'attempt', 'name', 'model', 'stop_reason', 'outcome_kind', 'end_kind', 'finish_kind', 'error_code', 'started_at', 'duration_ms'];
+const FIRST = [
+  'sequence',
+  'label',
+  'session_id',
+  'turn',
+  'step',
+  'attempt',
+  'name',
+  'model',
+  'stop_reason',
+  'outcome_kind',
+  'end_kind',
+  'finish_kind',
+  'error_code',
+  'started_at',
+  'duration_ms',
+];
 
 export class Grid {
   readonly element: HTMLDivElement;
@@ -33,14 +49,27 @@ export class Grid {
     this.#summary = el('span');
     this.#head = el('div', { class: 'clab-panel-head' }, el('strong', {}, 'table'));
     if (names.length > 1) {
-      this.#head.append(choice('table', names.map((name) => name.replace('_', ' ')), 0, (place) => {
-        this.#table = names[place]!;
-        this.#sort = null;
-        this.refresh();
-      }));
+      this.#head.append(
+        choice(
+          'table',
+          names.map((name) => name.replace('_', ' ')),
+          0,
+          (place) => {
+            this.#table = names[place]!;
+            this.#sort = null;
+            this.refresh();
+          },
+        ),
+      );
     }
     this.#head.append(this.#summary);
-    this.#grid = el('div', { class: 'clab-grid', role: 'grid', 'aria-label': 'Table of what is selected', tabindex: 0, 'aria-readonly': true });
+    this.#grid = el('div', {
+      class: 'clab-grid',
+      role: 'grid',
+      'aria-label': 'Table of what is selected',
+      tabindex: 0,
+      'aria-readonly': true,
+    });
     this.#scroller = el('div', { class: 'clab-table clab-fill' }, this.#grid);
     this.element = el('div', { class: 'clab-panel clab-fill' }, this.#head, this.#scroller);
     this.#scroller.addEventListener('scroll', () => {
@@ -92,7 +121,8 @@ export class Grid {
     this.#grid.replaceChildren(...made);
     this.#grid.style.height = `${HEAD_HEIGHT + this.#rows.length * ROW_HEIGHT}px`;
     this.#grid.setAttribute('aria-rowcount', String(this.#rows.length + 1));
-    if (this.#rows.length === 0) this.#grid.append(el('div', { class: 'clab-note', role: 'row' }, el('span', { role: 'gridcell' }, 'no rows')));
+    if (this.#rows.length === 0)
+      this.#grid.append(el('div', { class: 'clab-note', role: 'row' }, el('span', { role: 'gridcell' }, 'no rows')));
   }
 
   #collect(): void {
@@ -100,7 +130,8 @@ export class Grid {
     const { forest } = this.state;
     const rows: number[] = [];
     for (let node = 0; node < forest.size; node++) {
-      if (TABLES[forest.table[node]!] === this.#table && forest.row[node]! >= 0 && this.state.shown(node)) rows.push(forest.row[node]!);
+      if (TABLES[forest.table[node]!] === this.#table && forest.row[node]! >= 0 && this.state.shown(node))
+        rows.push(forest.row[node]!);
     }
     this.#rows = Int32Array.from(rows);
     if (this.#sort === null) this.#rows.sort();
@@ -113,7 +144,8 @@ export class Grid {
     this.#grid.style.minWidth = `${least.reduce((sum, each) => sum + each, 0)}px`;
     this.#active = Math.min(this.#active, Math.max(0, this.#rows.length - 1));
     const whole = table.rows;
-    this.#summary.textContent = this.#rows.length === whole ? plural(whole, 'row') : `${count(this.#rows.length)} of ${plural(whole, 'row')}`;
+    this.#summary.textContent =
+      this.#rows.length === whole ? plural(whole, 'row') : `${count(this.#rows.length)} of ${plural(whole, 'row')}`;
   }
 
   #headRow(): HTMLElement {
@@ -121,7 +153,15 @@ export class Grid {
     const cells = this.#columns.map((name) => {
       const sorted = this.#sort?.column === name ? (this.#sort.down ? 'descending' : 'ascending') : 'none';
       const arrow = sorted === 'none' ? '' : sorted === 'ascending' ? ' ↑' : ' ↓';
-      const press = el('button', { type: 'button', title: [table.about(name, 'doc'), table.about(name, 'unit')].filter((part) => part !== '').join(' · '), tabindex: -1 }, spoken(name) + arrow);
+      const press = el(
+        'button',
+        {
+          type: 'button',
+          title: [table.about(name, 'doc'), table.about(name, 'unit')].filter((part) => part !== '').join(' · '),
+          tabindex: -1,
+        },
+        spoken(name) + arrow,
+      );
       press.addEventListener('click', () => {
         this.#sort = { column: name, down: sorted === 'ascending' };
         this.refresh();
@@ -137,9 +177,22 @@ export class Grid {
     const row = this.#rows[place]!;
     const cells = this.#columns.map((name) => {
       const text = cellText(table, name, row);
-      return el('div', { role: 'gridcell', class: table.isNumeric(name) ? 'clab-number' : '', title: text.length > 16 ? text : null }, text);
+      return el(
+        'div',
+        { role: 'gridcell', class: table.isNumeric(name) ? 'clab-number' : '', title: text.length > 16 ? text : null },
+        text,
+      );
     });
-    const element = el('div', { class: `clab-row${place === this.#active ? ' clab-active' : ''}`, role: 'row', 'aria-rowindex': place + 2, 'data-place': place }, ...cells);
+    const element = el(
+      'div',
+      {
+        class: `clab-row${place === this.#active ? ' clab-active' : ''}`,
+        role: 'row',
+        'aria-rowindex': place + 2,
+        'data-place': place,
+      },
+      ...cells,
+    );
     element.style.gridTemplateColumns = 'var(--clab-columns)';
     element.style.top = `${HEAD_HEIGHT + place * ROW_HEIGHT}px`;
     return element;
@@ -156,7 +209,12 @@ export class Grid {
   #key(event: KeyboardEvent): void {
     const page = Math.max(1, Math.floor(this.#scroller.clientHeight / ROW_HEIGHT) - 2);
     const moves: Readonly<Record<string, number>> = {
-      ArrowDown: this.#active + 1, ArrowUp: this.#active - 1, PageDown: this.#active + page, PageUp: this.#active - page, Home: 0, End: this.#rows.length - 1,
+      ArrowDown: this.#active + 1,
+      ArrowUp: this.#active - 1,
+      PageDown: this.#active + page,
+      PageUp: this.#active - page,
+      Home: 0,
+      End: this.#rows.length - 1,
     };
     const to = moves[event.key];
     if (to === undefined) return;
@@ -165,7 +223,8 @@ export class Grid {
     this.#press(Math.max(0, Math.min(to, this.#rows.length - 1)));
     const top = this.#active * ROW_HEIGHT;
     if (top < this.#scroller.scrollTop) this.#scroller.scrollTop = top;
-    else if (top + ROW_HEIGHT + HEAD_HEIGHT > this.#scroller.scrollTop + this.#scroller.clientHeight) this.#scroller.scrollTop = top + ROW_HEIGHT + HEAD_HEIGHT - this.#scroller.clientHeight;
+    else if (top + ROW_HEIGHT + HEAD_HEIGHT > this.#scroller.scrollTop + this.#scroller.clientHeight)
+      this.#scroller.scrollTop = top + ROW_HEIGHT + HEAD_HEIGHT - this.#scroller.clientHeight;
   }
 
   focus(): void {

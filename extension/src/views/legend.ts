@@ -9,7 +9,15 @@ export function legend(root: HTMLElement, forest: Forest): HTMLElement {
   const theme = readTheme(root);
   const parts: HTMLElement[] = [];
   CATEGORIES.slice(0, COUNTED).forEach(({ name }, number) => {
-    if (forest.category.includes(number) && !(name === 'result-error' && forest.category.includes(number - 1))) parts.push(el('span', {}, legendBar(number, theme), name === 'start-error' ? 'never started' : name === 'result-error' ? 'error' : name));
+    if (forest.category.includes(number) && !(name === 'result-error' && forest.category.includes(number - 1)))
+      parts.push(
+        el(
+          'span',
+          {},
+          legendBar(number, theme),
+          name === 'start-error' ? 'never started' : name === 'result-error' ? 'error' : name,
+        ),
+      );
   });
   const some = (values: Float64Array): boolean => values.some((value) => value > 0);
   const words = [

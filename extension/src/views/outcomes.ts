@@ -55,18 +55,25 @@ export class Outcomes implements RowsSource {
     const head = el('div', { class: 'clab-panel-head' }, el('strong', {}, 'stop reasons'));
     if (kinds.length > 1) {
       const words = kinds.map((kind) => `${KINDS[kind]!}s`);
-      head.append(choice('what is counted', words, 0, (place) => {
-        this.#kind = kinds[place]!;
-        this.#groups = null;
-        changed();
-      }));
+      head.append(
+        choice('what is counted', words, 0, (place) => {
+          this.#kind = kinds[place]!;
+          this.#groups = null;
+          changed();
+        }),
+      );
     }
     head.append(
-      choice('by', BY.map((by) => `by ${by}`), 0, (place) => {
-        this.#by = BY[place]!;
-        this.#groups = null;
-        changed();
-      }),
+      choice(
+        'by',
+        BY.map((by) => `by ${by}`),
+        0,
+        (place) => {
+          this.#by = BY[place]!;
+          this.#groups = null;
+          changed();
+        },
+      ),
       choice('measure', ['count', 'share of time'], 0, (place) => {
         this.#measure = MEASURES[place]!;
         changed();
@@ -91,7 +98,9 @@ export class Outcomes implements RowsSource {
       const { state } = this;
       this.#groups ??= this.#group();
       this.#names = this.#groups.names;
-      this.#tally = tally(this.#groups.group, this.#names.length, state.forest.category, state.forest.span, (node) => this.#counts(node));
+      this.#tally = tally(this.#groups.group, this.#names.length, state.forest.category, state.forest.span, (node) =>
+        this.#counts(node),
+      );
       this.#order = groupOrder(this.#values(this.#tally), this.#names.length);
       this.#summary.textContent = this.#words(this.#totals(this.#tally));
     }
@@ -145,7 +154,10 @@ export class Outcomes implements RowsSource {
     const { tally: counted, order } = this.#counted();
     if (row === 0) return { name: 'all', values: this.#totals(counted) };
     const group = order[row - 1]!;
-    return { name: show(this.#names[group]!) || '(no name)', values: this.#values(counted).slice(group * COUNTED, (group + 1) * COUNTED) };
+    return {
+      name: show(this.#names[group]!) || '(no name)',
+      values: this.#values(counted).slice(group * COUNTED, (group + 1) * COUNTED),
+    };
   }
 
   /** Where the segments of a row are. */
@@ -160,7 +172,15 @@ export class Outcomes implements RowsSource {
       const value = values[number]!;
       if (value <= 0) return;
       const wide = Math.max(2, (value / largest) * room);
-      marks.push({ group: name, category: category.name, value, x, y: y + (ROW_HEIGHT - BAR_HEIGHT) / 2, width: wide, height: BAR_HEIGHT });
+      marks.push({
+        group: name,
+        category: category.name,
+        value,
+        x,
+        y: y + (ROW_HEIGHT - BAR_HEIGHT) / 2,
+        width: wide,
+        height: BAR_HEIGHT,
+      });
       x += wide;
     });
     return marks;
@@ -184,7 +204,8 @@ export class Outcomes implements RowsSource {
     }
     const last = segments.at(-1);
     const category = last === undefined ? undefined : CATEGORIES.find((each) => each.name === last.category);
-    if (last !== undefined && category !== undefined) end += drawEnd(context, category, theme, end - 1, last.y, last.height, last.width);
+    if (last !== undefined && category !== undefined)
+      end += drawEnd(context, category, theme, end - 1, last.y, last.height, last.width);
     const sum = groupSum(values, 0);
     const bad = sum - values[0]!;
     const many = this.#measure === 'count' ? count(sum) : durationText(sum);
@@ -193,12 +214,20 @@ export class Outcomes implements RowsSource {
   }
 
   drawOver(frame: Frame): void {
-    if (this.count() === 0) write(frame, 'nothing to count', frame.width / 2, 30, { colour: frame.theme.muted, align: 'center' });
+    if (this.count() === 0)
+      write(frame, 'nothing to count', frame.width / 2, 30, { colour: frame.theme.muted, align: 'center' });
   }
 
   tell(row: number): Told {
     const { name, values } = this.#row(row);
-    return { text: `${name}: ${this.#words(values)}`, level: 1, position: row + 1, siblings: this.count(), expanded: null, selected: false };
+    return {
+      text: `${name}: ${this.#words(values)}`,
+      level: 1,
+      position: row + 1,
+      siblings: this.count(),
+      expanded: null,
+      selected: false,
+    };
   }
 
   pressed(row: number): void {
@@ -214,7 +243,9 @@ export class Outcomes implements RowsSource {
   /** The segments of the rows in sight. */
   marks(): OutcomeMark[] {
     const [first, past] = this.rows.sight;
-    return Array.from({ length: Math.max(0, past - first) }, (_, i) => this.segments(first + i, this.rows.element.clientWidth, this.rows.topOf(first + i))).flat();
+    return Array.from({ length: Math.max(0, past - first) }, (_, i) =>
+      this.segments(first + i, this.rows.element.clientWidth, this.rows.topOf(first + i)),
+    ).flat();
   }
 
   #choose(row: number, category: string | null): void {
@@ -236,7 +267,9 @@ export class Outcomes implements RowsSource {
       if (row < 0) return;
       this.rows.element.focus({ preventScroll: true });
       this.rows.activate(row);
-      const hit = this.segments(row, this.rows.element.clientWidth, this.rows.topOf(row)).find((mark) => x >= mark.x && x < mark.x + mark.width && y >= mark.y && y <= mark.y + mark.height);
+      const hit = this.segments(row, this.rows.element.clientWidth, this.rows.topOf(row)).find(
+        (mark) => x >= mark.x && x < mark.x + mark.width && y >= mark.y && y <= mark.y + mark.height,
+      );
       this.#choose(row, hit?.category ?? null);
     });
   }

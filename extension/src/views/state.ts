@@ -143,7 +143,13 @@ export class State {
     // What was found must not stay folded away.
     if (this.mask !== null && filter.text !== '') {
       for (let node = 0; node < this.forest.size; node++) {
-        if (this.mask[node] === MATCH) for (let above = this.forest.parent[node]!; above >= 0 && this.folded[above] === 1; above = this.forest.parent[above]!) this.folded[above] = 0;
+        if (this.mask[node] === MATCH)
+          for (
+            let above = this.forest.parent[node]!;
+            above >= 0 && this.folded[above] === 1;
+            above = this.forest.parent[above]!
+          )
+            this.folded[above] = 0;
       }
     }
     this.refresh();
@@ -161,11 +167,17 @@ export class State {
     const text = filter.text.trim().toLowerCase();
     if (depth > 0) tests.push((node) => (forest.depth[node] ?? 0) < depth);
     if (category >= 0) tests.push((node) => forest.category[node] === category);
-    if (category === NOT_COMPLETED) tests.push((node) => CATEGORIES[forest.category[node]!]!.name !== 'completed' && CATEGORIES[forest.category[node]!]!.name !== 'none');
+    if (category === NOT_COMPLETED)
+      tests.push(
+        (node) =>
+          CATEGORIES[forest.category[node]!]!.name !== 'completed' && CATEGORIES[forest.category[node]!]!.name !== 'none',
+      );
     if (label !== '') tests.push((node) => this.group(node, 'label') === label);
     if (text !== '') {
       tests.push((node) =>
-        [this.label(node), keyOf(forest, node), modelOf(forest, node), outcomeOf(forest, node)].some((word) => word.toLowerCase().includes(text)),
+        [this.label(node), keyOf(forest, node), modelOf(forest, node), outcomeOf(forest, node)].some((word) =>
+          word.toLowerCase().includes(text),
+        ),
       );
     }
     return tests;
@@ -209,7 +221,8 @@ export class State {
       this.chosen = new Uint8Array(forest.size);
       for (let node = 0; node < forest.size; node++) {
         if (this.mask !== null && this.mask[node] === 0) continue;
-        if (forest.row[node]! >= 0 && forest.start[node]! <= to && forest.start[node]! + forest.span[node]! >= from) this.chosen[node] = 1;
+        if (forest.row[node]! >= 0 && forest.start[node]! <= to && forest.start[node]! + forest.span[node]! >= from)
+          this.chosen[node] = 1;
       }
     }
     this.tell('selection');
@@ -259,7 +272,8 @@ export class State {
     const wanted = new Map(Object.entries(rows).map(([name, each]) => [names.indexOf(name), new Set(each)]));
     const found: number[] = [];
     for (let node = 0; node < this.forest.size; node++) {
-      if (this.forest.row[node]! >= 0 && wanted.get(this.forest.table[node]!)?.has(this.forest.row[node]!) === true) found.push(node);
+      if (this.forest.row[node]! >= 0 && wanted.get(this.forest.table[node]!)?.has(this.forest.row[node]!) === true)
+        found.push(node);
     }
     return found;
   }
@@ -282,7 +296,9 @@ export function asPython(rows: RowsByTable, lab = 'lab'): string {
   const parts = Object.entries(rows).map(([name, each]) => {
     const first = each[0] ?? 0;
     const isRun = each.every((row, place) => row === first + place);
-    return isRun && each.length > 3 ? `${lab}.${name}.slice(${first}, ${each.length})` : `${lab}.${name}.take([${each.join(', ')}])`;
+    return isRun && each.length > 3
+      ? `${lab}.${name}.slice(${first}, ${each.length})`
+      : `${lab}.${name}.take([${each.join(', ')}])`;
   });
   return parts.join('\n');
 }

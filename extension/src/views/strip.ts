@@ -58,8 +58,13 @@ export class Strip {
     const kinds = this.#kinds;
     const { state } = this;
     const picked = state.picked.length > 0;
-    this.#load ??= loadOf(state.forest.start, state.forest.span, (node) =>
-      kinds.includes(state.forest.kind[node]!) && state.counts(node) && (picked ? state.shown(node) : state.mask === null || state.mask[node] === 2),
+    this.#load ??= loadOf(
+      state.forest.start,
+      state.forest.span,
+      (node) =>
+        kinds.includes(state.forest.kind[node]!) &&
+        state.counts(node) &&
+        (picked ? state.shown(node) : state.mask === null || state.mask[node] === 2),
     );
     return this.#load;
   }
@@ -123,7 +128,10 @@ export class Strip {
       context.fillStyle = theme.muted;
       context.fillRect(pointed, 0, 1, HEIGHT);
     }
-    this.#canvas.setAttribute('aria-label', `Concurrency: at most ${count(peak)} at once from ${durationText(scale.from)} to ${durationText(scale.to)}`);
+    this.#canvas.setAttribute(
+      'aria-label',
+      `Concurrency: at most ${count(peak)} at once from ${durationText(scale.from)} to ${durationText(scale.to)}`,
+    );
   }
 
   #words(most: Float64Array, bins: number, peak: number): { pointed: number | null; words: string } {

@@ -36,7 +36,12 @@ export class Toolbar {
   constructor(state: State, waterfall: Waterfall | null, wishes: ToolbarWishes) {
     this.#state = state;
     this.#waterfall = waterfall;
-    this.search = el('input', { type: 'search', placeholder: 'search labels, keys, models  /', 'aria-label': 'search labels, keys, models and errors', spellcheck: 'false' });
+    this.search = el('input', {
+      type: 'search',
+      placeholder: 'search labels, keys, models  /',
+      'aria-label': 'search labels, keys, models and errors',
+      spellcheck: 'false',
+    });
     this.#count = el('span', { class: 'clab-count', role: 'status' });
     const later = debounced(120, () => {
       state.setFilter({ ...state.filter, text: this.search.value });
@@ -49,28 +54,84 @@ export class Toolbar {
       else return;
       event.preventDefault();
     });
-    this.element = el('div', { class: 'clab-bar', role: 'toolbar', 'aria-label': 'search and filter' }, this.search, ...this.#filters(), this.#count);
+    this.element = el(
+      'div',
+      { class: 'clab-bar', role: 'toolbar', 'aria-label': 'search and filter' },
+      this.search,
+      ...this.#filters(),
+      this.#count,
+    );
     if (waterfall !== null) {
       if (wishes.bothLooks) {
-        this.element.append(choice('bars', ['when it ran', 'how long it took'], 0, (place) => {
-          waterfall.setLook(place === 0 ? 'timeline' : 'topology');
-        }));
+        this.element.append(
+          choice('bars', ['when it ran', 'how long it took'], 0, (place) => {
+            waterfall.setLook(place === 0 ? 'timeline' : 'topology');
+          }),
+        );
       }
       if (waterfall.look === 'timeline') {
         this.element.append(
-          button('−', () => { waterfall.zoom(1.5); }, { title: 'zoom out (-)', 'aria-label': 'zoom out' }),
-          button('+', () => { waterfall.zoom(1 / 1.5); }, { title: 'zoom in (+)', 'aria-label': 'zoom in' }),
-          button('fit', () => { waterfall.seeSelection(); }, { title: 'zoom to the selection, or to everything (z)' }),
+          button(
+            '−',
+            () => {
+              waterfall.zoom(1.5);
+            },
+            { title: 'zoom out (-)', 'aria-label': 'zoom out' },
+          ),
+          button(
+            '+',
+            () => {
+              waterfall.zoom(1 / 1.5);
+            },
+            { title: 'zoom in (+)', 'aria-label': 'zoom in' },
+          ),
+          button(
+            'fit',
+            () => {
+              waterfall.seeSelection();
+            },
+            { title: 'zoom to the selection, or to everything (z)' },
+          ),
         );
       }
       const hasTree = state.forest.children.some((children) => children > 0);
       if (hasTree) {
-        this.element.append(button('fold', () => { state.foldFrom(1); }, { title: 'fold everything' }), button('unfold', () => { state.foldAll(false); }, { title: 'unfold everything (*)' }));
+        this.element.append(
+          button(
+            'fold',
+            () => {
+              state.foldFrom(1);
+            },
+            { title: 'fold everything' },
+          ),
+          button(
+            'unfold',
+            () => {
+              state.foldAll(false);
+            },
+            { title: 'unfold everything (*)' },
+          ),
+        );
       }
     }
-    const copy = button('copy as Python', () => { void this.#copy(wishes); }, { title: 'copy the selection as Python' });
+    const copy = button(
+      'copy as Python',
+      () => {
+        void this.#copy(wishes);
+      },
+      { title: 'copy the selection as Python' },
+    );
     this.element.append(copy);
-    for (const action of wishes.actions) this.element.append(button(show(action.label), () => { wishes.act(action.id); }, { title: action.title ?? null }));
+    for (const action of wishes.actions)
+      this.element.append(
+        button(
+          show(action.label),
+          () => {
+            wishes.act(action.id);
+          },
+          { title: action.title ?? null },
+        ),
+      );
     const enable = (): void => {
       copy.disabled = state.chosen === null;
       this.#tell();
@@ -89,28 +150,45 @@ export class Toolbar {
       made.push(select);
       this.#shows.push((filter) => (select.value = String(Math.max(0, place(filter)))));
     };
-    const here = CATEGORIES.slice(0, COUNTED).flatMap(({ name }, number) => (forest.category.includes(number) ? [{ name, number }] : []));
+    const here = CATEGORIES.slice(0, COUNTED).flatMap(({ name }, number) =>
+      forest.category.includes(number) ? [{ name, number }] : [],
+    );
     if (here.length > 1) {
       const values = [ANY, NOT_COMPLETED, ...here.map(({ number }) => number)];
-      put(choice('outcome', ['any outcome', 'not completed', ...here.map(({ name }) => name)], 0, (place) => {
-        state.setFilter({ ...state.filter, category: values[place]! });
-      }), (filter) => values.indexOf(filter.category));
+      put(
+        choice('outcome', ['any outcome', 'not completed', ...here.map(({ name }) => name)], 0, (place) => {
+          state.setFilter({ ...state.filter, category: values[place]! });
+        }),
+        (filter) => values.indexOf(filter.category),
+      );
     }
     const kinds = new Set(state.countedKinds);
     const labels = new Set<string>();
-    for (let node = 0; node < forest.size && labels.size <= MOST_LABELS; node++) if (kinds.has(forest.kind[node]!)) labels.add(state.group(node, 'label'));
+    for (let node = 0; node < forest.size && labels.size <= MOST_LABELS; node++)
+      if (kinds.has(forest.kind[node]!)) labels.add(state.group(node, 'label'));
     if (labels.size > 1 && labels.size <= MOST_LABELS) {
       const names = [...labels].sort();
-      put(choice('label', ['any label', ...names], 0, (place) => {
-        state.setFilter({ ...state.filter, label: place === 0 ? '' : names[place - 1]! });
-      }), (filter) => names.indexOf(filter.label) + 1);
+      put(
+        choice('label', ['any label', ...names], 0, (place) => {
+          state.setFilter({ ...state.filter, label: place === 0 ? '' : names[place - 1]! });
+        }),
+        (filter) => names.indexOf(filter.label) + 1,
+      );
     }
     const deepest = forest.depth.reduce((most, depth) => Math.max(most, depth), 0) + 1;
     if (deepest > 1) {
       const levels = Math.min(deepest, 12);
-      put(choice('depth', ['any depth', ...Array.from({ length: levels }, (_, i) => `depth ${i + 1}${i === 0 ? '' : ' or less'}`)], 0, (place) => {
-        state.setFilter({ ...state.filter, depth: place });
-      }), (filter) => filter.depth);
+      put(
+        choice(
+          'depth',
+          ['any depth', ...Array.from({ length: levels }, (_, i) => `depth ${i + 1}${i === 0 ? '' : ' or less'}`)],
+          0,
+          (place) => {
+            state.setFilter({ ...state.filter, depth: place });
+          },
+        ),
+        (filter) => filter.depth,
+      );
     }
     return made;
   }

@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 from cassette_lab.cassette.failures import error_facts
 from cassette_lab.contracts import FailureCode, StreamChunk
 from cassette_lab.errors import RecordedError
-from cassette_lab.host.models.failures import ModelFailure, malformed
+from cassette_lab.host.models.failures import ModelFailure, malformed, redacted
 from cassette_lab.jsonio import JsonObject
 
 ERROR_FINISHES: Final = frozenset({"error", "aborted"})
@@ -131,6 +131,7 @@ def failure_of_finish(finish: JsonObject) -> ModelFailure:
         code=cast("FailureCode", str(facts.get("code") or "UNKNOWN")),
         status=status if isinstance(status, int) else None,
         retry_after_s=wait_ms / 1000 if isinstance(wait_ms, (int, float)) else None,
+        is_final=facts.get("retryable") is False,
     )
 
 
@@ -138,6 +139,7 @@ def failure_json(error: BaseException) -> JsonObject:
     """A failure as a session log writes it, whatever it is."""
     failure = failure_of(error)
     if failure is not None:
-        return failure.to_json()
+        members = failure.to_json()
+        return {**members, "message": redacted(members["message"])}
     facts = error_facts(error)
-    return {"message": f"{facts.name}: {facts.message}", "code": facts.code or "UNKNOWN"}
+    return {"message": redacted(f"{facts.name}: {facts.message}"), "code": facts.code or "UNKNOWN"}

@@ -9,6 +9,7 @@ Source: session logs, Event types; Calls, and where chunks and times live.
 from __future__ import annotations
 
 import asyncio
+import time
 import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
@@ -170,7 +171,7 @@ class Turn:
         header: JsonObject = {"config": {"provider": config.provider, "model": config.model, **options}, "system": system}
         log.request_header({**header, "tools": list(tools)} if tools else header)
         messages = log.session.messages()
-        retry_id, retry = str(uuid.uuid4()), 0
+        retry_id, retry, began = str(uuid.uuid4()), 0, time.monotonic()
         while True:
             payload = Attempt(self._agent, self._signal, log.session.header.id, log.turn, log.step)
             await self._bus.waterfall(REQUEST, payload, _unchanged)
@@ -190,6 +191,7 @@ class Turn:
                 retry += 1
                 delay_s = config.retry.delay_s(failure, retry)
                 if delay_s is None:
+                    failure.attempts, failure.elapsed_s = retry, time.monotonic() - began
                     raise
                 await self._wait(failure, retry_id, retry, delay_s)
 

@@ -9,13 +9,38 @@ import pytest
 
 from cassette_lab.errors import ConfigError
 from cassette_lab.host.agent import Agent
+from cassette_lab.host.answer import failure_json
 from cassette_lab.host.context import Context
 from cassette_lab.host.models.deepseek_messages import DeepSeekMessages
 from cassette_lab.host.models.failures import ModelFailure
 from cassette_lab.host.models.openai_chat import OpenAIChat
 from cassette_lab.server.mock_model import Answer, MockModel, Reply, ToolUse
+from cassette_lab.session.replay_model import ReplayModel
 from tests.unit.host_samples import facts_of, logged, patient, replaying, without_ids
 from tests.unit.upstreams import play
+
+
+def test_a_refused_connection_is_tried_once_and_a_busy_endpoint_often(tmp_path: Path) -> None:
+    noted: list[float] = []
+    with MockModel([Reply([b'{"error": {"message": "full"}}'], 503, {"content-type": "application/json"})] * 6) as server:
+        busy = Agent(OpenAIChat("m", base_url=server.base_url), retry=patient(noted), sessions=tmp_path, context=Context())
+        with pytest.raises(ModelFailure, match=r"given up after 6 attempts in \d+\.\d s; the endpoint says: full$") as caught:
+            play(busy.run("?"))
+        assert (caught.value.attempts, len(noted)) == (6, 5)
+        url = server.base_url
+    model = OpenAIChat("m", base_url=url)
+    with pytest.raises(ModelFailure, match=r"no connection to .+ \(connection refused") as refused:
+        play(Agent(model, retry=patient(noted), sessions=tmp_path, session_id="gone", context=Context()).run("?"))
+    assert (refused.value.attempts, len(noted)) == (1, 5)
+    again = ReplayModel.from_files(f"{tmp_path}#gone")
+    with pytest.raises(ModelFailure, match="connection refused"):  # as often as it was tried
+        play(Agent(again, retry=patient(noted), context=Context()).run("?"))
+
+
+def test_what_looks_like_a_key_is_not_logged() -> None:
+    logged_failure = failure_json(ConfigError("no variable sk-0123456789abcdefghij is set"))
+    assert logged_failure["message"] == "CassetteError: no variable [REDACTED] is set"
+
 
 BUSY = Reply([b'{"error": {"type": "rate_limit_error"}}'], 429, {"content-type": "application/json", "retry-after": "2"})
 

@@ -112,7 +112,8 @@ def test_nobody_there() -> None:
         url = server.base_url
     with pytest.raises(ModelFailure) as caught:
         asyncio.run(read(MODELS["chat"](url, QUICK)))
-    assert (caught.value.code, caught.value.retryable) == ("TRANSPORT", True)
+    assert (caught.value.code, caught.value.retryable) == ("TRANSPORT", False)  # nobody will come while one waits
+    assert str(caught.value) == f"there is no connection to {url} (connection refused, nothing listens there)"
     assert KEY not in shown(caught.value)
 
 
@@ -248,11 +249,26 @@ class TestKeys:
             assert server.requests[1].headers["x-api-key"] == KEY
             assert "authorization" not in server.requests[1].headers
 
-    def test_an_endpoint_on_this_machine_needs_none(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_the_default_one_may_be_missing_on_this_machine(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+        with MockModel([WHOLE, WHOLE]) as server:
+            asyncio.run(read(OpenAIChat("mock", base_url=server.base_url)))
+            asyncio.run(read(OpenAIChat("mock", base_url=server.base_url, api_key_env=None)))
+            assert "authorization" not in {*server.requests[0].headers, *server.requests[1].headers}
+
+    @pytest.mark.parametrize("wire", MODELS)
+    def test_one_that_was_asked_for_may_not(self, wire: str, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv("MOCK_KEY")
-        with MockModel([WHOLE]) as server:
-            asyncio.run(read(MODELS["chat"](server.base_url, PATIENT)))
-            assert "authorization" not in server.requests[0].headers
+        with MockModel([]) as server, pytest.raises(ModelFailure, match="MOCK_KEY, or say api_key_env=None") as caught:
+            asyncio.run(read(MODELS[wire](server.base_url, PATIENT)))
+        assert caught.value.code == "MISSING_CREDENTIAL"
+
+    @pytest.mark.parametrize("kind", [OpenAIChat, DeepSeekMessages])
+    @pytest.mark.parametrize("key", ["sk-0123456789abcdef", "", "two words", "9KEY", "KEY\n"])
+    def test_a_key_in_place_of_its_name_is_refused_and_not_shown(self, kind: Any, key: str) -> None:
+        with pytest.raises(ConfigError, match="api_key_env names a variable, it is not the key") as caught:
+            kind("mock", api_key_env=key)
+        assert not key or key not in str(caught.value)
 
     def test_others_do(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv("MOCK_KEY")
@@ -279,8 +295,66 @@ def test_an_error_within_a_stream_may_quote_the_key_and_nothing_shows_it(wire: s
 
     with MockModel(lambda request: Reply(pieces(request))) as server, pytest.raises(ModelFailure) as caught:
         asyncio.run(read(MODELS[wire](server.base_url, PATIENT)))
-    assert (caught.value.code, str(caught.value)) == ("SERVER", "the endpoint failed (overloaded_error)")
+    assert (caught.value.code, caught.value.message) == ("SERVER", "the endpoint failed (overloaded_error)")
+    assert caught.value.detail == "no place for [REDACTED]"
     assert KEY not in shown(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("reply", "sentence"),
+    [
+        (Reply([], headers={"content-type": "text/event-stream"}), "begins an answer (HTTP 200), and nothing came"),
+        (Reply([b"\x00\x01" * 9], headers={"content-type": "text/event-stream"}), "what it sends is no events (18 bytes)"),
+        (
+            Reply([b"data: [DONE]\n\n"], headers={"content-type": "text/event-stream"}),
+            "ends its answer before it says anything",
+        ),
+        (
+            Reply([b'data: {"choices": [{"delta": {"content": "a"}}]}\n\n'], headers={"content-type": "text/event-stream"}),
+            "cut off after 1 chunk, before its finish",
+        ),
+    ],
+)
+def test_answers_without_an_end_are_told_apart(reply: Reply, sentence: str) -> None:
+    with MockModel([reply]) as server, pytest.raises(ModelFailure) as caught:
+        asyncio.run(read(MODELS["chat"](server.base_url, PATIENT)))
+    assert sentence in str(caught.value)
+    assert caught.value.code == "STREAM_CLOSED"
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "detail"),
+    [
+        (b'{"error": {"message": "no model llama9"}}', "application/json", "no model llama9"),
+        (b'{"error": "no model llama9"}', "application/json", "no model llama9"),
+        (b'{"detail": "Not\\nFound"}', "application/json", "Not Found"),
+        (b"404 page not found", "text/plain", "404 page not found"),
+        (b"<html>", "text/html", None),
+        (f'{{"error": {{"message": "{KEY} {"x" * 999}"}}}}'.encode(), "application/json", f"[REDACTED] {'x' * 288}…"),
+    ],
+)
+def test_a_refusal_tells_what_the_endpoint_says(body: bytes, kind: str, detail: str | None) -> None:
+    with MockModel([Reply([body], 404, {"content-type": kind})]) as server, pytest.raises(ModelFailure) as caught:
+        asyncio.run(read(MODELS["chat"](server.base_url, PATIENT)))
+    assert caught.value.detail == detail
+    assert str(caught.value).endswith(f"; the endpoint says: {detail}" if detail else "(HTTP 404)")
+    assert detail is None or detail not in json.dumps(caught.value.to_json())
+
+
+def test_an_unknown_host_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(*_: Any) -> Any:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    with pytest.raises(ModelFailure, match=r"no connection to http://nobody.invalid/v1 \(unknown host"):
+        asyncio.run(read(MODELS["chat"]("http://nobody.invalid/v1", PATIENT)))
+
+
+def test_an_endpoint_on_this_machine_is_told_the_session() -> None:
+    with MockModel([WHOLE, WHOLE]) as server:
+        for session_id in ("s1", "ü\n"):
+            asyncio.run(read(MODELS["chat"](server.base_url, PATIENT), ModelRequest(MESSAGES, session_id=session_id)))
+        assert [request.headers.get("x-session-id") for request in server.requests] == ["s1", None]
 
 
 class TestProxies:

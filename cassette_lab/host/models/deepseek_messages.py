@@ -15,20 +15,23 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from cassette_lab.contracts import ModelRequest, StreamChunk
+from cassette_lab.host.models.connections import cut_off
 from cassette_lab.host.models.conversation import Turn, invalid_request, text_of, turns
 from cassette_lab.host.models.endpoint import DEFAULT_TIMEOUTS, Endpoint, Timeouts, document_of
 from cassette_lab.host.models.failures import ModelFailure, malformed, token_count
 from cassette_lab.jsonio import JsonObject, JsonSyntaxError, as_integer, parse
 
 DEEPSEEK_BASE_URL: Final = "https://api.deepseek.com/anthropic/v1"
+DEFAULT_KEY_ENV: Final = "DEEPSEEK_API_KEY"
 DEFAULT_MAX_TOKENS: Final = 32_768
 
 
 class DeepSeekMessages:
     """An ``LlmAdapter`` for ``POST {base_url}/messages``.
 
-    ``api_key_env`` names the environment variable with the key (None: no key is sent; an endpoint on this machine needs
-    none). A request's own model goes before ``model``; ``extra_body`` are members that every request gets.
+    ``api_key_env`` names the environment variable with the key (None: no key is sent; only the default one may be missing,
+    and only where the endpoint is on this machine). A request's own model goes before ``model``; ``extra_body`` are members
+    that every request gets.
 
     Of a request's options it knows ``system``, ``maxTokens``, ``temperature``, ``stop``, ``reasoningEffort`` (``off``,
     ``low``, ``high``, ``max``) and ``toolChoice``; others are passed over. Raises ``ConfigError`` for a ``base_url`` that
@@ -40,7 +43,7 @@ class DeepSeekMessages:
         model: str = "deepseek-v4-flash",
         *,
         base_url: str = DEEPSEEK_BASE_URL,
-        api_key_env: str | None = "DEEPSEEK_API_KEY",
+        api_key_env: str | None = DEFAULT_KEY_ENV,
         timeouts: Timeouts = DEFAULT_TIMEOUTS,
         extra_body: Mapping[str, Any] | None = None,
     ) -> None:
@@ -53,6 +56,7 @@ class DeepSeekMessages:
             key_prefix="",
             timeouts=timeouts,
             headers={"anthropic-version": "2023-06-01"},
+            is_key_optional=api_key_env == DEFAULT_KEY_ENV,
         )
         self._extra_body = dict(extra_body or {})
 
@@ -65,14 +69,15 @@ class DeepSeekMessages:
 
     async def _stream(self, request: ModelRequest) -> AsyncGenerator[StreamChunk, None]:
         model = request.model or self.model
-        answer = _Answer(model)
+        answer, received = _Answer(model), 0
         async with aclosing(self._endpoint.events(self._document(request, model), request.signal)) as events:
             async for event in events:
+                received += 1
                 for chunk in answer.add(document_of(event)):
                     yield chunk
                 if answer.is_whole:
                     return
-        raise ModelFailure("the answer ended before its finish", code="STREAM_CLOSED")
+        raise cut_off(received)
 
     def _document(self, request: ModelRequest, model: str) -> JsonObject:
         options = request.options

@@ -21,7 +21,9 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from cassette_lab.contracts import AbortSignal
 from cassette_lab.errors import AbortError, ConfigError
+from cassette_lab.host.models.connections import no_connection, nothing_told
 from cassette_lab.host.models.failures import ModelFailure, failure_of_answer, malformed
+from cassette_lab.host.models.keys import check_key_name, key_state
 from cassette_lab.host.models.sse import EventParser, EventTooLargeError, ServerEvent
 from cassette_lab.jsonio import JsonObject, JsonSyntaxError, parse
 
@@ -32,6 +34,7 @@ T = TypeVar("T")
 
 MAX_ANSWER_BYTES: Final = 64 << 20
 MAX_ERROR_BYTES: Final = 64 << 10
+_LONGEST_ID: Final = 512
 _LARGEST_PORT: Final = 65_535
 
 
@@ -63,8 +66,8 @@ DEFAULT_TIMEOUTS: Final = Timeouts()
 class Endpoint:
     """Where a model answers, and how one shows that one may ask. Raises ``ConfigError`` for an address that cannot be.
 
-    ``api_key_env`` names the environment variable with the key; None sends no key. Without a key, only an endpoint on this
-    machine is asked.
+    ``api_key_env`` names the environment variable with the key; None sends no key. Where that variable is not set, an endpoint
+    on this machine is asked nevertheless if ``is_key_optional``; no other is.
     """
 
     base_url: str
@@ -74,10 +77,12 @@ class Endpoint:
     key_prefix: str = "Bearer "
     timeouts: Timeouts = DEFAULT_TIMEOUTS
     headers: Mapping[str, str] = field(default_factory=dict)
+    is_key_optional: bool = False
 
     def __post_init__(self) -> None:
         import httpx2
 
+        check_key_name(self.api_key_env)
         try:
             url = httpx2.URL(self.base_url)
         except (httpx2.InvalidURL, TypeError):
@@ -104,8 +109,10 @@ class Endpoint:
             return ipaddress.ip_address(host).is_loopback
         return host == "localhost" or host.endswith(".localhost")
 
-    async def events(self, document: JsonObject, signal: AbortSignal | None) -> AsyncGenerator[ServerEvent, None]:
-        """The events of the answer to ``document``.
+    async def events(
+        self, document: JsonObject, signal: AbortSignal | None, *, session_id: str | None = None
+    ) -> AsyncGenerator[ServerEvent, None]:
+        """The events of the answer to ``document``; at least one. An endpoint on this machine is told the ``session_id``.
 
         Raises ``ModelFailure``, also for an event that tells an error, ``AbortError`` once the signal is aborted, and
         ``ConfigError`` where the proxy or the certificates of the environment cannot be used. Ends where the answer ends,
@@ -114,11 +121,11 @@ class Endpoint:
         failure = self._credential_failure()
         if failure is not None:
             raise failure
-        with _Watch(self.timeouts, signal) as watch:
+        with _Watch(self, signal) as watch:
             client = self._client()
             try:
-                response = await watch.wait(client.send(self._request(client, document), stream=True))
-                await _check(response, watch)
+                response = await watch.wait(client.send(self._request(client, document, session_id), stream=True))
+                await _check(response, watch, self.without_key)
                 parser = EventParser()
                 received = 0
                 async with aclosing(_pieces(response, watch)) as pieces:
@@ -127,13 +134,21 @@ class Endpoint:
                         for event in _fed(parser, piece, received):
                             watch.check()
                             watch.has_begun = True
-                            failure = _told_failure(event)
+                            failure = _told_failure(event, self.without_key)
                             if failure is not None:
                                 del event, piece  # they may quote the key, and the traceback would show them
                                 raise failure
                             yield event
+                if not watch.has_begun:
+                    raise nothing_told(received, response.status_code)
             finally:
                 await client.aclose()
+
+    def without_key(self, text: str) -> str:
+        """``text`` with the key taken out of it."""
+        if self.api_key_env is None or key_state(self.api_key_env) == "missing":
+            return text
+        return text.replace(os.environ[self.api_key_env].strip(), "[REDACTED]")
 
     def _client(self) -> httpx2.AsyncClient:
         import httpx2
@@ -155,7 +170,7 @@ class Endpoint:
             "look at HTTPS_PROXY, ALL_PROXY, SSL_CERT_FILE and the like"
         )
 
-    def _request(self, client: httpx2.AsyncClient, document: JsonObject) -> httpx2.Request:
+    def _request(self, client: httpx2.AsyncClient, document: JsonObject, session_id: str | None) -> httpx2.Request:
         headers = {
             "content-type": "application/json",
             "accept": "text/event-stream",
@@ -163,6 +178,14 @@ class Endpoint:
             "user-agent": "cassette-lab",
             **self.headers,
         }
+        if (
+            session_id
+            and len(session_id) <= _LONGEST_ID
+            and session_id.isascii()
+            and session_id.isprintable()
+            and self.is_local
+        ):
+            headers["x-session-id"] = session_id
         url = f"{self.base_url.rstrip('/')}/{self.path}"
         return client.build_request("POST", url, headers=headers, content=_encoded(document))
 
@@ -170,9 +193,10 @@ class Endpoint:
         name = self.api_key_env
         if name is None:
             return None
-        state = _key_state(name)
-        if state == "missing" and not self.is_local:
-            return ModelFailure(f"there is no key: set the environment variable {name}", code="MISSING_CREDENTIAL")
+        state = key_state(name)
+        if state == "missing" and not (self.is_local and self.is_key_optional):
+            or_none = ", or say api_key_env=None to send none" if self.is_local else ""
+            return ModelFailure(f"there is no key: set the environment variable {name}{or_none}", code="MISSING_CREDENTIAL")
         if state == "unusable":
             return ModelFailure(
                 f"the environment variable {name} holds no usable key: visible ASCII characters only", code="INVALID_CREDENTIAL"
@@ -180,16 +204,9 @@ class Endpoint:
         return None
 
 
-def _key_state(name: str) -> str:
-    key = os.environ.get(name, "").strip()
-    if not key:
-        return "missing"
-    return "usable" if key.isascii() and key.isprintable() and " " not in key else "unusable"
-
-
 def _with_key(endpoint: Endpoint, request: httpx2.Request) -> httpx2.Request:
     name = endpoint.api_key_env
-    if name is not None and _key_state(name) == "usable":
+    if name is not None and key_state(name) == "usable":
         request.headers[endpoint.key_header] = endpoint.key_prefix + os.environ[name].strip()
     return request
 
@@ -197,9 +214,10 @@ def _with_key(endpoint: Endpoint, request: httpx2.Request) -> httpx2.Request:
 class _Watch:
     """Waits for one thing after the other, no longer than the limits and the signal allow."""
 
-    def __init__(self, timeouts: Timeouts, signal: AbortSignal | None) -> None:
+    def __init__(self, endpoint: Endpoint, signal: AbortSignal | None) -> None:
         self.has_begun = False
-        self._timeouts = timeouts
+        self._endpoint = endpoint
+        self._timeouts = endpoint.timeouts
         self._signal = signal
         self._scope: asyncio.Timeout | None = None
         self._started = asyncio.get_running_loop().time()
@@ -230,15 +248,18 @@ class _Watch:
                     self._on_abort()
                 return await step
         except TimeoutError:
-            failure = ModelFailure(f"the endpoint took too long: {limit}", code="TIMEOUT")
+            failure = ModelFailure(f"the endpoint {self._endpoint.base_url} took too long: {limit}", code="TIMEOUT")
         except httpx2.TimeoutException:
-            failure = ModelFailure(f"no connection within {self._timeouts.connect_s:g} s", code="TIMEOUT")
+            connect_s = self._timeouts.connect_s
+            failure = ModelFailure(f"no connection to {self._endpoint.base_url} within {connect_s:g} s", code="TIMEOUT")
         except httpx2.DecodingError:
             failure = ModelFailure("the answer is compressed, and broken", code="MALFORMED_RESPONSE")
-        except httpx2.ConnectError:
-            failure = ModelFailure("there is no connection to the endpoint", code="TRANSPORT")
+        except httpx2.ConnectError as error:
+            failure = no_connection(self._endpoint.base_url, error, is_local=self._endpoint.is_local)
         except (httpx2.HTTPError, OSError, ValueError, ExceptionGroup) as error:
-            failure = ModelFailure(f"the connection to the endpoint broke ({type(error).__name__})", code="TRANSPORT")
+            failure = ModelFailure(
+                f"the connection to {self._endpoint.base_url} broke ({type(error).__name__})", code="TRANSPORT"
+            )
         finally:
             self._scope = None
         raise aborted() if self._is_aborted() else failure
@@ -273,7 +294,7 @@ def document_of(event: ServerEvent) -> JsonObject:
     return document
 
 
-def _told_failure(event: ServerEvent) -> ModelFailure | None:
+def _told_failure(event: ServerEvent, without_key: Callable[[str], str]) -> ModelFailure | None:
     """The failure that an event tells, in either protocol."""
     if event.name != "error" and '"error"' not in event.data:
         return None
@@ -282,7 +303,7 @@ def _told_failure(event: ServerEvent) -> ModelFailure | None:
     except JsonSyntaxError:
         return None
     told = isinstance(document, dict) and (document.get("error") or document.get("type") == "error")
-    return failure_of_answer(document) if told else None
+    return failure_of_answer(document, without_key=without_key) if told else None
 
 
 def aborted() -> AbortError:
@@ -310,14 +331,16 @@ def _fed(parser: EventParser, piece: bytes, received: int) -> list[ServerEvent]:
     raise failure
 
 
-async def _check(response: httpx2.Response, watch: _Watch) -> None:
+async def _check(response: httpx2.Response, watch: _Watch, without_key: Callable[[str], str]) -> None:
     """Raise unless the answer is a stream of events."""
     content_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     if response.status_code != 200 or content_type != "text/event-stream":
-        raise await _refusal(response, content_type, watch)
+        raise await _refusal(response, content_type, watch, without_key)
 
 
-async def _refusal(response: httpx2.Response, content_type: str, watch: _Watch) -> ModelFailure:
+async def _refusal(
+    response: httpx2.Response, content_type: str, watch: _Watch, without_key: Callable[[str], str]
+) -> ModelFailure:
     """What an answer that is no stream of events says. Its text, which may quote the key, stays in this frame."""
     status = response.status_code
     if 300 <= status < 400:
@@ -326,12 +349,13 @@ async def _refusal(response: httpx2.Response, content_type: str, watch: _Watch) 
             code="MALFORMED_RESPONSE",
             status=status,
         )
-    document = await _document(response, watch)
+    document = await _document(response, watch, content_type)
     watch.check()
     if status >= 400:
-        return failure_of_answer(document, status=status, retry_after=response.headers.get("retry-after"))
+        retry_after = response.headers.get("retry-after")
+        return failure_of_answer(document, status=status, retry_after=retry_after, without_key=without_key)
     if isinstance(document, dict) and document.get("error"):
-        return failure_of_answer(document)
+        return failure_of_answer(document, without_key=without_key)
     shown = content_type if _CONTENT_TYPE.fullmatch(content_type) else "another kind of content"
     sentence = f"the endpoint answers with {shown} (HTTP {status}), not with a stream of events"
     return ModelFailure(sentence, code="MALFORMED_RESPONSE", status=status)
@@ -340,8 +364,8 @@ async def _refusal(response: httpx2.Response, content_type: str, watch: _Watch) 
 _CONTENT_TYPE: Final = re.compile(r"[a-z]{1,32}/[a-z0-9.+-]{1,64}", re.ASCII)
 
 
-async def _document(response: httpx2.Response, watch: _Watch) -> Any:
-    """The JSON of an error's body, as far as there is one; a body that cannot be read is none."""
+async def _document(response: httpx2.Response, watch: _Watch, content_type: str) -> Any:
+    """The JSON of an error's body, as far as there is one, or its plain text; a body that cannot be read is none."""
     body = bytearray()
     try:
         async with aclosing(_pieces(response, watch)) as pieces:
@@ -350,7 +374,9 @@ async def _document(response: httpx2.Response, watch: _Watch) -> Any:
                 if len(body) > MAX_ERROR_BYTES:
                     return None
         return parse(bytes(body))
-    except (ModelFailure, AbortError, JsonSyntaxError):
+    except JsonSyntaxError:
+        return body.decode(errors="replace") if content_type == "text/plain" else None
+    except (ModelFailure, AbortError):
         return None
 
 

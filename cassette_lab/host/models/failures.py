@@ -1,7 +1,8 @@
 """How a model call fails: one exception, and a closed list of codes that says whether trying again may help.
 
 The codes are those of the harness's own logs and retry policy (session logs, Event types). What a provider writes about an
-error may quote a key or a prompt, so that nothing of it is kept but a short word (``context_length_exceeded``).
+error may quote a key or a prompt, so that a log keeps nothing of it but a short word (``context_length_exceeded``); who makes
+the call is told its beginning, without what looks like a secret.
 """
 
 from __future__ import annotations
@@ -9,38 +10,61 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
+from cassette_lab.cassette.redaction import Redactor
 from cassette_lab.contracts import FailureCode
 from cassette_lab.errors import CassetteLabError
 from cassette_lab.jsonio import JsonObject, as_integer
+from cassette_lab.jsonio.text import show
 
 RETRYABLE_CODES: Final[frozenset[FailureCode]] = frozenset({"EMPTY_RESPONSE", "RATE_LIMIT", "SERVER", "TIMEOUT", "TRANSPORT"})
 """Failures that may be gone at the next attempt."""
 
 
 class ModelFailure(CassetteLabError):  # noqa: N818 - the logs call it a failure
-    """A model call that failed. Its sentence holds no key, no header and no text of a request or an answer.
+    """A model call that failed. Its ``message``, which logs keep, holds no key, no header, no text of a request or an answer.
 
     ``code`` is a ``FailureCode``; ``status`` the HTTP status, where there was one; ``retry_after_s`` how long the provider
-    wants to be left alone.
+    wants to be left alone. ``detail`` is the beginning of what the provider wrote, with secrets redacted; it may quote the
+    prompt, and only ``str()`` shows it. ``is_final``: trying again is of no use, whatever the code says. ``attempts`` and
+    ``elapsed_s``: how often and how long an agent has tried.
     """
 
     code: FailureCode
+    attempts: int = 1
+    elapsed_s: float = 0.0
 
     def __init__(
-        self, message: str, *, code: FailureCode, status: int | None = None, retry_after_s: float | None = None
+        self,
+        message: str,
+        *,
+        code: FailureCode,
+        status: int | None = None,
+        retry_after_s: float | None = None,
+        detail: str | None = None,
+        is_final: bool = False,
     ) -> None:
         super().__init__(message, code=code)
         self.status = status
         self.retry_after_s = retry_after_s if retry_after_s is not None and 0 <= retry_after_s < math.inf else None
+        self.detail = detail
+        self.is_final = is_final
+
+    def __str__(self) -> str:
+        told = [self.message]
+        if self.attempts > 1:
+            told.append(f"given up after {self.attempts} attempts in {self.elapsed_s:.1f} s")
+        if self.detail:
+            told.append(f"the endpoint says: {self.detail}")
+        return "; ".join(told)
 
     @property
     def retryable(self) -> bool:
         """Whether the same request may succeed later."""
-        return self.code in RETRYABLE_CODES
+        return self.code in RETRYABLE_CODES and not self.is_final
 
     def to_json(self) -> JsonObject:
         """The failure as a session log writes it."""
@@ -49,11 +73,22 @@ class ModelFailure(CassetteLabError):  # noqa: N818 - the logs call it a failure
             members["status"] = self.status
         if self.retry_after_s is not None:
             members["providerRetryAfterMs"] = round(self.retry_after_s * 1000)
+        if self.is_final:
+            members["retryable"] = False
         return members
 
 
-def failure_of_answer(document: Any, *, status: int | None = None, retry_after: str | None = None) -> ModelFailure:
-    """What an error document says; ``status`` is None for one that came within a stream. Any JSON value will do."""
+def failure_of_answer(
+    document: Any,
+    *,
+    status: int | None = None,
+    retry_after: str | None = None,
+    without_key: Callable[[str], str] = str,
+) -> ModelFailure:
+    """What an error document says; ``status`` is None for one that came within a stream. Any JSON value will do.
+
+    ``without_key`` takes the key that was sent out of a text.
+    """
     error = document.get("error") if isinstance(document, Mapping) else None
     facts: Mapping[str, Any] = error if isinstance(error, Mapping) else {}
     words = [value for name in ("type", "code") if isinstance(value := facts.get(name), str)]
@@ -67,8 +102,29 @@ def failure_of_answer(document: Any, *, status: int | None = None, retry_after: 
     if seconds is not None:
         shown.append(f"asks for {seconds:g} s of patience")
     return ModelFailure(
-        shown[0] if len(shown) == 1 else f"{shown[0]} ({', '.join(shown[1:])})", code=code, status=status, retry_after_s=seconds
+        shown[0] if len(shown) == 1 else f"{shown[0]} ({', '.join(shown[1:])})",
+        code=code,
+        status=status,
+        retry_after_s=seconds,
+        detail=_detail(document, without_key),
     )
+
+
+def redacted(text: str) -> str:
+    """``text`` without what looks like a secret."""
+    return _KEY_LIKE.sub("[REDACTED]", Redactor().text(text)[0])
+
+
+def _detail(document: Any, without_key: Callable[[str], str]) -> str | None:
+    """The beginning of what the provider wrote for people, on one line, without secrets; None where it wrote nothing."""
+    error = document.get("error") if isinstance(document, Mapping) else document
+    places = (error, document) if isinstance(document, Mapping) else (error,)
+    told = [place.get(name) for place in places if isinstance(place, Mapping) for name in ("message", "detail")]
+    text = next((text for text in (*told, error) if isinstance(text, str) and text.strip()), None)
+    if text is None:
+        return None
+    line = show(" ".join(redacted(without_key(text[:_LONGEST_TOLD])).split()))
+    return line if len(line) <= _LONGEST_DETAIL else f"{line[: _LONGEST_DETAIL - 1]}…"
 
 
 def malformed(detail: str) -> ModelFailure:
@@ -98,6 +154,8 @@ def retry_after_seconds(header: str | None) -> float | None:
 
 
 _LONGEST_TOLD: Final = 4096
+_LONGEST_DETAIL: Final = 300
+_KEY_LIKE: Final = re.compile(r"\b(?:sk|pk|rk|key|token)[-_][A-Za-z0-9*._-]{4,}")
 _LONGEST_RETRY_S: Final = 86_400.0
 _SECONDS: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?", re.ASCII)
 _HARMLESS: Final = re.compile(r"[a-z]{1,24}(_[a-z]{1,24}){0,5}", re.ASCII)

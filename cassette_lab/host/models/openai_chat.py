@@ -12,19 +12,23 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from cassette_lab.contracts import ModelRequest, StreamChunk
+from cassette_lab.host.models.connections import cut_off
 from cassette_lab.host.models.conversation import Turn, invalid_request, text_of, turns
 from cassette_lab.host.models.endpoint import DEFAULT_TIMEOUTS, Endpoint, Timeouts, document_of
 from cassette_lab.host.models.failures import ModelFailure, malformed, token_count
 from cassette_lab.jsonio import JsonObject, as_integer
 
 OPENAI_BASE_URL: Final = "https://api.openai.com/v1"
+DEFAULT_KEY_ENV: Final = "OPENAI_API_KEY"
 
 
 class OpenAIChat:
     """An ``LlmAdapter`` for ``POST {base_url}/chat/completions``.
 
-    ``api_key_env`` names the environment variable with the key (None: no key is sent; an endpoint on this machine needs
-    none). A request's own model goes before ``model``. ``extra_body`` are members that every request gets, for instance
+    ``api_key_env`` names the environment variable with the key (None: no key is sent; only the default one may be missing,
+    and only where the endpoint is on this machine). Such an endpoint is told the session's id (``x-session-id``), by which
+    ``serve-replay`` tells sessions apart.
+    A request's own model goes before ``model``. ``extra_body`` are members that every request gets, for instance
     ``{"max_completion_tokens": 4096}``. ``sends_reasoning`` gives earlier reasoning back (``reasoning_content``), which
     some endpoints want and others refuse.
 
@@ -39,13 +43,14 @@ class OpenAIChat:
         model: str,
         *,
         base_url: str = OPENAI_BASE_URL,
-        api_key_env: str | None = "OPENAI_API_KEY",
+        api_key_env: str | None = DEFAULT_KEY_ENV,
         timeouts: Timeouts = DEFAULT_TIMEOUTS,
         extra_body: Mapping[str, Any] | None = None,
         sends_reasoning: bool = False,
     ) -> None:
         self.model = model
-        self._endpoint = Endpoint(base_url, "chat/completions", api_key_env, timeouts=timeouts)
+        is_optional = api_key_env == DEFAULT_KEY_ENV
+        self._endpoint = Endpoint(base_url, "chat/completions", api_key_env, timeouts=timeouts, is_key_optional=is_optional)
         self._extra_body = dict(extra_body or {})
         self._sends_reasoning = sends_reasoning
 
@@ -58,7 +63,8 @@ class OpenAIChat:
 
     async def _stream(self, request: ModelRequest) -> AsyncGenerator[StreamChunk, None]:
         answer = _Answer()
-        async with aclosing(self._endpoint.events(self._document(request), request.signal)) as events:
+        answering = self._endpoint.events(self._document(request), request.signal, session_id=request.session_id)
+        async with aclosing(answering) as events:
             async for event in events:
                 if event.data.strip() == "[DONE]":
                     break
@@ -184,9 +190,11 @@ class _Answer:
         self._calls: dict[int, _Block] = {}
         self._usage: JsonObject | None = None
         self._finish: str | None = None
+        self._events = 0
 
     def add(self, document: JsonObject) -> Iterator[StreamChunk]:
         """The chunks of one event."""
+        self._events += 1
         usage = document.get("usage")
         if isinstance(usage, dict):
             self._usage = read_usage(usage)
@@ -255,7 +263,7 @@ class _Answer:
     def end(self) -> Iterator[StreamChunk]:
         """The last chunks. An answer with a finish reason is whole, also when its ``[DONE]`` is missing."""
         if self._finish is None:
-            raise ModelFailure("the answer ended before its finish", code="STREAM_CLOSED")
+            raise cut_off(self._events)
         kind = _FINISH_KINDS.get(self._finish, "stop")
         if kind == "content-filter":
             raise ModelFailure("the provider's filter stopped the answer", code="CONTENT_FILTER")

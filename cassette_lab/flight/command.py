@@ -61,38 +61,46 @@ def command_input(line: str) -> str | None:
 def run_command(
     words: str,
     snapshot: Snapshot,
-    session_id: str,
+    session_id: str | None,
     *,
     locale: Locale | str | None = "en",
     thresholds: FlightConfig = DEFAULTS,
 ) -> CommandResult:
-    """Answer what stands behind the command's name. Whatever is asked, the answer is a result; nothing is raised."""
+    """Answer what stands behind the command's name. Whatever is asked, the answer is a result; nothing is raised.
+
+    Without a ``session_id`` it is about the records of all sessions.
+    """
     language = resolve_locale(locale)
     try:
         answer = _answer(re.split(_SPACES, rest) if (rest := js_trim(words)) else [], snapshot, session_id, thresholds)
     except _Refusal as refusal:
-        return CommandResult(error_text(refusal.error, refusal.prefix, language), error=refusal.error, prefix=refusal.prefix)
+        told = error_text(refusal.text or refusal.error, refusal.prefix, language)
+        return CommandResult(told, error=refusal.error, prefix=refusal.prefix)
     text, truncated = view_text(answer.view or "", answer.facts, answer.extended, language)
     return replace(answer, text=text, truncated=truncated)
 
 
 class _Refusal(Exception):  # noqa: N818 - an answer, not a fault
-    def __init__(self, error: CommandError, prefix: str | None = None) -> None:
+    def __init__(self, error: CommandError, prefix: str | None = None, *, text: str | None = None) -> None:
         super().__init__(error)
         self.error = error
         self.prefix = prefix
+        self.text = text
 
 
-def _answer(words: list[str], snapshot: Snapshot, session_id: str, thresholds: FlightConfig) -> CommandResult:
-    records = tuple(record for record in snapshot.records if record.session_id == session_id)
+def _answer(words: list[str], snapshot: Snapshot, session_id: str | None, thresholds: FlightConfig) -> CommandResult:
+    records = tuple(record for record in snapshot.records if session_id in (None, record.session_id))
     match words:
         case [] | ["latest"]:
             return _record(_at_least_one(records)[0])
         case ["list", *rest]:
             name, limit = _list_options(rest)
-            shown = _at_least_one(filtered(records, name, thresholds))[:limit]
+            shown = filtered(_at_least_one(records), name, thresholds)[:limit]
+            if not shown:
+                raise _Refusal("no-records", text="none-such")
             rows = {"rows": [_row(record) for record in shown]}
-            return CommandResult(view="list", ids=_ids(shown), facts=rows, filter=name, limit=limit)
+            sessions: JsonObject = {} if session_id is not None else {"sessions": [record.session_id for record in shown]}
+            return CommandResult(view="list", ids=_ids(shown), facts=rows, extended=sessions, filter=name, limit=limit)
         case ["show", prefix]:
             return _record(_resolved(records, prefix))
         case ["explain", prefix]:

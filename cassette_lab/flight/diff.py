@@ -131,6 +131,7 @@ def _further(before: FlightRecord, after: FlightRecord) -> Iterator[Change]:
     yield from _counter("request.stopCount", before.request.stop_count, after.request.stop_count)
     yield from _usage(before, after, _FURTHER_TOKENS)
     yield from _value("extra.errorCode", before.extra.error_code, after.extra.error_code)
+    yield from _value("extra.httpStatus", before.extra.http_status, after.extra.http_status)
     yield from _value("extra.aborted", before.extra.aborted, after.extra.aborted)
 
 

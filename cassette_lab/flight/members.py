@@ -265,6 +265,7 @@ def _extra(node: _Node) -> RecordExtra:
         aborted=node.optional("aborted", lambda each: each.one_of(ABORT_CAUSES)),
         auxiliary=node.at("auxiliary", default=False).one_of((True, False)) if "auxiliary" in node.value else False,
         ended_by=node.optional("endedBy", lambda each: each.one_of(("run-end",))),
+        http_status=node.optional("httpStatus", _Node.count),
     )
 
 

@@ -232,7 +232,8 @@ class RecordExtra:
 
     ``prompt_assembly``: a retry's, which is that of its step's first attempt. ``error_code``: one of ``ERROR_CODES``, or
     ``OTHER_CODE``. ``aborted``: who stopped it. ``auxiliary``: no step of an agent loop (a title, a compaction).
-    ``ended_by``: ``"run-end"`` where the run ended and nobody read the stream to its end.
+    ``ended_by``: ``"run-end"`` where the run ended and nobody read the stream to its end. ``http_status``: of a failure that
+    an endpoint answered with.
     """
 
     prompt_assembly: PromptAssembly | None = None
@@ -240,6 +241,7 @@ class RecordExtra:
     aborted: AbortCause | None = None
     auxiliary: bool = False
     ended_by: Literal["run-end"] | None = None
+    http_status: int | None = None
 
     def __bool__(self) -> bool:
         return self is not NO_EXTRA and self != NO_EXTRA
@@ -249,7 +251,12 @@ class RecordExtra:
         members: JsonObject = {}
         if self.prompt_assembly is not None:
             members["promptAssembly"] = self.prompt_assembly.to_json()
-        for name, value in (("errorCode", self.error_code), ("aborted", self.aborted), ("endedBy", self.ended_by)):
+        for name, value in (
+            ("errorCode", self.error_code),
+            ("httpStatus", self.http_status),
+            ("aborted", self.aborted),
+            ("endedBy", self.ended_by),
+        ):
             if value is not None:
                 members[name] = value
         if self.auxiliary:

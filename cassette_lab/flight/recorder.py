@@ -261,11 +261,23 @@ class FlightRecorder:
         """The record of that id, while it is kept."""
         return self._records.get(record_id)
 
-    def diff(self, from_id: str, to_id: str, *, extended: bool = False) -> DiffResult:
-        """How one record differs from another; see ``diff_records``."""
-        before, after = self._records.get(from_id), self._records.get(to_id)
+    def diff(self, from_id: str | None = None, to_id: str | None = None, *, extended: bool = False) -> DiffResult:
+        """How one record differs from another; see ``diff_records``.
+
+        ``to_id`` is by default the newest, ``from_id`` the one before that of the same session. ``ConfigError`` (code
+        ``NO_RECORDS``) where there is no such record to take.
+        """
+        with self._step:
+            kept = tuple(self._newest())
+            if to_id is None:
+                to_id = self._named(kept[:1])
+            if from_id is None:
+                from_id = self._named(_before(kept, to_id))
+            before, after = self._records.get(from_id), self._records.get(to_id)
         if before is None or after is None:
-            return DiffResult("missing", ids=tuple(name for name in (from_id, to_id) if name not in self._records))
+            return DiffResult(
+                "missing", ids=tuple(name for name, found in ((from_id, before), (to_id, after)) if found is None)
+            )
         return DiffResult("ok", diff_records(before, after, extended=extended))
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
@@ -297,6 +309,13 @@ class FlightRecorder:
                 writer.add(record)
         return writer
 
+    def _named(self, records: tuple[FlightRecord, ...]) -> str:
+        if not records:
+            raise ConfigError(
+                "a diff needs two records of a session; make another request, or give the ids of two", code="NO_RECORDS"
+            )
+        return records[0].id
+
     def _newest(self) -> Iterator[FlightRecord]:
         with self._step:
             return reversed(tuple(self._records.values()))
@@ -305,6 +324,14 @@ class FlightRecorder:
         if self._revision < MAX_SAFE_INTEGER:
             self._revision += 1
         self._subscriptions.mark()
+
+
+def _before(newest_first: tuple[FlightRecord, ...], record_id: str) -> tuple[FlightRecord, ...]:
+    """The records of the same session that are older than that of the id, the newest first."""
+    for place, record in enumerate(newest_first):
+        if record.id == record_id:
+            return tuple(other for other in newest_first[place + 1 :] if other.session_id == record.session_id)
+    return ()
 
 
 def _whole(name: str, value: Any) -> int:

@@ -89,7 +89,8 @@ class Watch:
             self._incomplete("consumer-returned")
             return
         cause = self._cause() or ("user" if isinstance(error, asyncio.CancelledError) else None)
-        self._done("threw", error=error_kind(error), code=_code(_of(error, "code")), aborted=cause)
+        status = _status(_of(error, "status"))
+        self._done("threw", error=error_kind(error), code=_code(_of(error, "code")), status=status, aborted=cause)
 
     def returned(self) -> None:
         """The reader closes it."""
@@ -109,9 +110,10 @@ class Watch:
         kind = reason["kind"]
         if kind in {"error", "aborted"}:
             failure = reason.get("failure")
-            code = _code(failure.get("code")) if isinstance(failure, Mapping) else None
+            facts: Mapping[str, Any] = failure if isinstance(failure, Mapping) else {}
+            code, status = _code(facts.get("code")), _status(facts.get("status"))
             cause = self._cause() or ("user" if kind == "aborted" else None)
-            self._done("threw", error="error", code=code, aborted=cause)
+            self._done("threw", error="error", code=code, status=status, aborted=cause)
             return
         finish = str.__str__(kind)
         self._done("finished", finish=finish if len(finish) <= FINISH_CHARACTERS else "other")
@@ -131,6 +133,7 @@ class Watch:
         error: ErrorKind | None = None,
         reason: IncompleteReason | None = None,
         code: str | None = None,
+        status: int | None = None,
         aborted: AbortCause | None = None,
         ended_by: Literal["run-end"] | None = None,
     ) -> None:
@@ -138,8 +141,8 @@ class Watch:
         self.open = False
         self._among.pop(self.id, None)
         extra = self._extra
-        if code is not None or aborted is not None or ended_by is not None:
-            extra = RecordExtra(extra.prompt_assembly, code, aborted, extra.auxiliary, ended_by)
+        if (code, status, aborted, ended_by) != (None, None, None, None):
+            extra = RecordExtra(extra.prompt_assembly, code, aborted, extra.auxiliary, ended_by, status)
         with contextlib.suppress(Exception):  # whatever it is, the reader of the stream has no part in it
             self._settle(self.id, outcome, extra)
 
@@ -270,6 +273,11 @@ def _code(code: Any) -> str | None:
         return None
     plain = str.__str__(code)
     return plain if plain in ERROR_CODES else OTHER_CODE
+
+
+def _status(status: Any) -> int | None:
+    """An HTTP status; None for what is none."""
+    return status if type(status) is int and 100 <= status <= 599 else None
 
 
 def _of(error: BaseException, name: str) -> Any:

@@ -73,7 +73,8 @@ def _operands(verb: str, before: list[str], snapshot: Snapshot) -> list[str]:
 
 def _values(option: Option, snapshot: Snapshot) -> list[str]:
     if option.completes == "session":
-        return _plain([record.session_id for record in snapshot.records])
+        sessions = _plain([record.session_id for record in snapshot.records])
+        return [*sessions, *(["all"] if len(sessions) > 1 else [])]
     return [*option.values]
 
 

@@ -82,12 +82,12 @@ _TEXT_COLUMNS: Final = 88
 
 NOTES: Final[dict[Locale, dict[str, str]]] = {
     "en": {
-        "watched": "the agents of this kernel are watched",
+        "nothing": "no request yet; agents are watched from now on",
         "off": "nobody is watched now; %flight on goes on",
         "once": "--live goes on in a notebook only; here it is shown once",
     },
     "zh": {
-        "watched": "已开始观察本内核的智能体",
+        "nothing": "还没有请求；从现在起观察智能体",
         "off": "现在没有观察；%flight on 继续观察",
         "once": "--live 只在笔记本中持续更新；这里只显示一次",
     },

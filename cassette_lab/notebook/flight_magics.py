@@ -24,6 +24,8 @@ from cassette_lab.notebook.options import Command, UsageError
 from cassette_lab.notebook.transform import loop_is_running
 from cassette_lab.words import plural
 
+ALL: Final = "all"
+"""Given as a session, it means every one of them, unless one has this name."""
 _MARK: Final = ("✈", "#0072b2")
 
 
@@ -151,16 +153,21 @@ def sessions_of(snapshot: Snapshot) -> list[str]:
 
 def _answer(command: Command, snapshot: Snapshot) -> FlightView | QuietLine:
     """What the command's words ask of a session, in the language of this moment."""
-    session_id = _session(command.given.get("session"), snapshot)
+    asked = command.given.get("session")
+    everyone = asked == ALL and not any(record.session_id == ALL for record in snapshot.records)
+    session_id = None if everyone else _session(asked, snapshot)
+    records = [record for record in snapshot.records if everyone or record.session_id == session_id]
     locale = _locale(command)
-    words = " ".join((command.verb, *command.files))
-    result = run_command(words, snapshot, session_id or "", locale=locale, thresholds=_KERNEL.thresholds)
+    words = command.verb, *command.files
+    if words in (("show",), ("explain",)):
+        words = (command.verb, records[0].id) if records else ("latest",)
+    about = session_id or (None if everyone else "")
+    result = run_command(" ".join(words), snapshot, about, locale=locale, thresholds=_KERNEL.thresholds)
     if result.error == "no-records":
-        watched = [NOTES[locale]["watched"]] if session_id is None and FLIGHTS.is_on else []
-        return QuietLine("○", [result.text, *watched], muted=True)
+        nothing = NOTES[locale]["nothing"] if not snapshot.records and FLIGHTS.is_on else result.text
+        return QuietLine("○", [nothing], muted=True)
     if result.error is not None:
         raise UsageError(result.text)
-    records = [record for record in snapshot.records if record.session_id == session_id]
     return FlightView(result, shown_records(result, records), session_id, locale)
 
 

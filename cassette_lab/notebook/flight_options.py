@@ -14,7 +14,7 @@ from cassette_lab.notebook.options import Command, Option, UsageError, Verb, par
 NAME: Final = "flight"
 
 _SHOWING: Final = (
-    Option("--session", "session", "of which session: its id, or the beginning of it; default the newest", kind=str,
+    Option("--session", "session", "of which session: its id, or the beginning of it, or all; default the newest", kind=str,
            metavar="ID", completes="session"),
     Option("--locale", "locale", "language of the answer; default that of the environment (LC_ALL, LC_MESSAGES, LANG)",
            ("en", "zh")),
@@ -34,8 +34,8 @@ VERBS: Final = {
     for verb in (
         Verb("latest", "the newest request", (0, 0), "[latest]", _SHOWING),
         Verb("list", "requests, the newest first", (0, 2), f"list [{'|'.join(FILTERS)}] [1-20]", _SHOWING),
-        Verb("show", "one request", (1, 1), "show ID", _SHOWING),
-        Verb("explain", "what is worth a look about a request", (1, 1), "explain ID", _SHOWING),
+        Verb("show", "one request, by default the newest", (0, 1), "show [ID]", _SHOWING),
+        Verb("explain", "what is worth a look about a request, by default the newest", (0, 1), "explain [ID]", _SHOWING),
         Verb("diff", "how a request differs from another; by default the newest from the one before", (0, 2), "diff [ID ID]",
              _SHOWING),
         Verb("health", "what was seen, and what could not be seen", (0, 0), "health", _SHOWING),

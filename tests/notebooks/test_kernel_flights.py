@@ -50,7 +50,7 @@ def html(ran: Ran) -> str:
 def test_the_first_question_begins_to_watch(flights: Kernel) -> None:
     assert flights.run("listening()").result == "[0, 0, 0, 0]"
     shown = text(flights.run("%flight"))
-    assert shown == "○ There are no such records of this session yet. · the agents of this kernel are watched"
+    assert shown == "○ no request yet; agents are watched from now on"
     assert flights.run("listening()").result == "[1, 1, 1, 1]"
     assert flights.run("cl.flight_recorder().health().captured").result == "0"
 
@@ -66,11 +66,13 @@ def test_every_view_of_the_command(flights: Kernel) -> None:
     newest = listed.splitlines()[1].split()[0]
     assert f"Request {newest}" in text(flights.run(f"%flight show {newest[:6]}"))
     assert text(flights.run(f"%flight explain {newest}")).startswith("What is worth a look:")
-    assert "messages.total: 1 → 3 (+2)" in text(flights.run("%flight diff"))
+    assert text(flights.run("%flight explain")).startswith("What is worth a look:")
+    assert f"Request {newest}" in text(flights.run("%flight show"))
+    assert "messages: 1 → 3 (+2)" in text(flights.run("%flight diff"))
     assert "Requests of this session that are kept: 2" in text(flights.run("%flight stats"))
-    assert "Captured: 2" in text(flights.run("%flight health"))
+    assert "2 captured" in text(flights.run("%flight health"))
     assert text(flights.run("%flight list 1")).startswith("Requests, the newest first: 1")
-    assert text(flights.run("%flight list failed")).startswith("○ There are no such records")
+    assert text(flights.run("%flight list failed")).startswith("○ No request that is kept")
     assert flights.run(f"answer = %flight show {newest}\nanswer.records[0].step").result == "2"
 
 
@@ -79,6 +81,9 @@ def test_the_newest_session_or_the_one_that_is_named(flights: Kernel) -> None:
     assert flights.run("a = %flight list\na.session_id").result == "'twelve'"
     assert flights.run("a = %flight --session two\na.session_id").result == "'two'"
     assert flights.run("a = %flight --session twe\na.session_id").result == "'twelve'"
+    every = text(flights.run("%flight list --session all"))
+    assert "session two" in every
+    assert "session twelve" in every
 
 
 @pytest.mark.parametrize(

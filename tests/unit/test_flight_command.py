@@ -29,7 +29,7 @@ from cassette_lab.flight.model import (
 )
 from cassette_lab.flight.wording import MOST_CHARACTERS
 from cassette_lab.jsonio.text import show
-from cassette_lab.words import UNKNOWN, delta_text, duration_text
+from cassette_lab.words import MINUS, UNKNOWN, delta_text, duration_text
 from tests.unit.flight_samples import record, shape
 
 LOCALES: tuple[Locale, ...] = ("en", "zh")
@@ -41,7 +41,7 @@ RECORDS = (
         request=shape("m-2")._replace(tools=(ToolShape("t-one", 37), ToolShape(HOSTILE, 38)), system_characters=39),
         outcome=Outcome("threw", error="type-error", total_ms=3_456, first_chunk_ms=1_234.5, usage=Usage(51, 52, 53, 54, 55)),
         omissions=Omissions(request_tools=17, prompt_tools=19),
-        extra=RecordExtra(error_code="RATE_LIMIT", aborted="timeout", ended_by="run-end"),
+        extra=RecordExtra(error_code="RATE_LIMIT", aborted="timeout", ended_by="run-end", http_status=429),
     ),
     record(
         "aaaa1111-x", request=shape("m-1"), extra=RecordExtra(PROMPT),
@@ -103,18 +103,20 @@ def forms(name: str, value: Any, kind: str, locale: Locale) -> list[str]:
     if name in {"field", "key"} and value is None:
         return [""]
     if name == "kind" and f"fact.{value}" in messages:
-        return [re.split(r"[{]", messages[f"fact.{value}"])[0]]
+        keys = [f"fact.{value}", *(["more.promptAssembly"] if value == "missing-prompt-assembly" else [])]
+        return [re.split(r"[{]", messages[key])[0] for key in keys]
     if name in {"kind", "changed", "auxiliary"} or (name == "successRatio"):
         return [""]
     if value is None:
         return [UNKNOWN]
     if isinstance(value, str):
-        named = [messages[key] for key in (f"{name}.{value}", f"change.{value}", f"outcome.{value}") if key in messages]
+        groups = (name, "change", "outcome", "detail", "aborted")
+        named = [messages[key] for group in groups if (key := f"{group}.{value}") in messages]
         return [show(value), *named]
     timing = name in {"firstChunkMs", "totalMs", "median", "p95", "milliseconds"} or kind.startswith("timing.")
     if timing:
         return [delta_text(value) if name == "delta" else duration_text(value)]
-    return [f"{value:g}" if isinstance(value, float) else str(value)]
+    return [(f"{value:g}" if isinstance(value, float) else str(value)).replace("-", MINUS)]
 
 
 @pytest.mark.parametrize("locale", LOCALES)
@@ -172,5 +174,48 @@ def test_beyond_the_original_there_is_more_to_tell() -> None:
     for part in ("RATE_LIMIT", "a time limit", "the end of its run", "53", "54", "55"):
         assert part in shown
     assert "sec-tion" in ask("show aaaa").text
-    assert "usage.cacheReadTokens" in ask("diff").text
+    assert f"tokens read from caches: {UNKNOWN} → 53" in ask("diff").text
     assert ask("diff").facts["changes"] == [each for each in ask("diff").facts["changes"] if "cache" not in each["field"]]
+
+
+def test_a_failure_says_its_status_and_its_code() -> None:
+    assert "Outcome: failed with a type error, HTTP 429 (RATE_LIMIT)" in ask("show bbbb").text
+    assert "- It failed with a type error, HTTP 429 (RATE_LIMIT)." in ask("explain bbbb").text
+    bare = record("r", outcome=Outcome("threw", error="error", total_ms=1), extra=RecordExtra(error_code="SERVER"))
+    assert "Outcome: failed with an error (SERVER)" in ask("latest", snapshot=Snapshot(records=(bare,))).text
+
+
+def test_what_a_retry_was_made_of_is_no_oddity_where_it_is_known() -> None:
+    text = ask("explain aaaa").text
+    assert text.splitlines()[1] == "- Nothing."
+    assert "The prompt of the step's first attempt: sections sec-tion; contexts con-text; variables vari-able" in text
+    unseen = ask("explain r1", snapshot=Snapshot(records=(record("r1"),))).text
+    assert "- Of what its prompt was made was not seen." in unseen
+
+
+def test_a_diff_is_in_words() -> None:
+    text = ask("diff bbbb aaaa").text
+    assert "outcome: failed → finished" in text
+    assert f"characters of system text: 39 → 10 ({MINUS}29)" in text
+    assert f"tool t-one: removed (37 → {UNKNOWN})" in text
+
+
+def test_health_begins_with_a_sentence() -> None:
+    def first(health: Health) -> str:
+        return str(ask("health", snapshot=Snapshot(health=health)).text.splitlines()[0])
+
+    assert first(Health()) == "No request of this process so far."
+    assert first(Health(captured=3, completed=3)).startswith("All is well:")
+    assert first(Health(captured=3, projection_failures=1)).startswith("Not every request")
+
+
+def test_all_sessions_can_be_listed() -> None:
+    result = run_command("list", SNAPSHOT, None)
+    assert result.ids == ("bbbb2222-x", "aaaa1111-x", "cccc3333-x")
+    assert result.text.splitlines()[-1].endswith("running  session other")
+
+
+def test_nothing_yet_and_nothing_of_the_kind_are_two_things() -> None:
+    assert ask("list", snapshot=Snapshot()).text == "No request of this session yet."
+    none_such = ask("list slow", snapshot=Snapshot(records=(record("r"),)))
+    assert (none_such.error, none_such.text) == ("no-records", "No request that is kept of this session is so.")

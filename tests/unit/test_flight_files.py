@@ -40,7 +40,7 @@ from cassette_lab.flight.recorder import FlightRecorder
 from tests.unit.flight_samples import PROMPT, record
 
 DONE = Outcome("finished", finish="stop", total_ms=2.5, first_chunk_ms=1.25, usage=Usage(3, 1, cache_read_tokens=2))
-RETRY = RecordExtra(PROMPT, "RATE_LIMIT", "user", ended_by="run-end")
+RETRY = RecordExtra(PROMPT, "RATE_LIMIT", "user", ended_by="run-end", http_status=429)
 
 _texts = st.text(st.characters(), max_size=8)
 _counts = st.dictionaries(_texts, st.integers(0, 9), max_size=3)

@@ -87,10 +87,11 @@ class TestRecords:
                 await host.ask(failed(code))
             await host.attempt()
             with pytest.raises(ModelFailure):
-                await read(host.stream(lambda _: raising(ModelFailure("private", code="TIMEOUT"))))
+                await read(host.stream(lambda _: raising(ModelFailure("private", code="TIMEOUT", status=504))))
 
         recorder = observed(play)
         assert [record.extra.error_code for record in recorder.query()] == ["TIMEOUT", None, "OTHER", "RATE_LIMIT"]
+        assert [record.extra.http_status for record in recorder.query()] == [504, None, None, None]
         assert "private" not in repr(recorder.snapshot())
 
     @pytest.mark.parametrize(

@@ -332,3 +332,17 @@ class TestThreads:
 def _misses(recorder: FlightRecorder) -> None:
     for _ in range(100):
         recorder.miss("missing-signal")
+
+
+def test_a_diff_is_by_default_of_the_newest_and_the_one_before_of_its_session() -> None:
+    recorder = FlightRecorder()
+    with pytest.raises(ConfigError, match="a diff needs two records of a session"):
+        recorder.diff()
+    for name, session in (("a", "s"), ("other", "t"), ("b", "s")):
+        recorder.insert(record(name, session_id=session))
+    for found in (recorder.diff(), recorder.diff("a"), recorder.diff(to_id="b")):
+        assert found.diff is not None
+        assert (found.diff.from_id, found.diff.to_id) == ("a", "b")
+    assert recorder.diff("gone").ids == ("gone",)
+    with pytest.raises(ConfigError, match="needs two"):
+        recorder.diff(to_id="other")

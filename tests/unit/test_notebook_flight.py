@@ -62,7 +62,7 @@ def test_a_line_is_a_command(line: str, verb: str, words: tuple[str, ...], given
     [
         ("lst", "%flight does not know 'lst'; did you mean list?"),
         ("42", "%flight does not know '42'; there are latest, list, "),
-        ("show", "%flight show is written so: %flight show ID"),
+        ("show a b", "%flight show is written so: %flight show [ID]"),
         ("off now", "%flight off is written so: %flight off"),
         ("on --capacity many", "%flight on: argument --capacity: invalid int value: 'many'"),
         ("list --capacity 3", "--capacity belongs to on, not to list"),
@@ -100,7 +100,7 @@ def test_the_help_has_every_word() -> None:
         (" show ", "", ["bbbb2222", "aaaa1111", "cccc3333"]),
         (" diff aaaa1111 b", "b", ["bbbb2222"]),
         (" diff aaaa1111 bbbb2222 ", "", ["--session", "--locale", "--live"]),
-        (" health --session ", "", ["s", "other"]),
+        (" health --session ", "", ["s", "other", "all"]),
         (" --session=o", "--session=o", ["--session=other"]),
         (" --l", "--l", ["--locale", "--live"]),
         (" --live --l", "--l", ["--locale"]),

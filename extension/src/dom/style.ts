@@ -9,7 +9,7 @@ const CSS = `
   --clab-faint: var(--jp-ui-font-color3, #8b949e);
   --clab-grid: var(--jp-border-color2, var(--clab-page-grid, #d8dee4));
   --clab-paper: var(--jp-layout-color0, var(--clab-page-paper, #ffffff));
-  --clab-band: var(--jp-layout-color2, #f4f6f8);
+  --clab-band: color-mix(in srgb, var(--jp-layout-color2, #edf0f3) 60%, var(--clab-paper));
   --clab-accent: var(--jp-brand-color1, #0969da);
   --clab-chosen: rgba(56, 132, 244, 0.20);
   --clab-chosen-pale: rgba(56, 132, 244, 0.08);
@@ -37,7 +37,7 @@ const CSS = `
   --clab-faint: var(--jp-ui-font-color3, #6e7681);
   --clab-grid: var(--jp-border-color2, var(--clab-page-grid, #333b45));
   --clab-paper: var(--jp-layout-color0, var(--clab-page-paper, #0f1318));
-  --clab-band: var(--jp-layout-color2, #1a2027);
+  --clab-band: color-mix(in srgb, var(--jp-layout-color2, #222a33) 60%, var(--clab-paper));
   --clab-accent: var(--jp-brand-color1, #58a6ff);
   --clab-chosen: rgba(88, 166, 255, 0.28);
   --clab-chosen-pale: rgba(88, 166, 255, 0.11);
@@ -62,7 +62,7 @@ const CSS = `
 .clab-view input[type="search"], .clab-view select, .clab-view button {
   font: inherit; color: var(--clab-ink); background: var(--clab-paper); border: 1px solid var(--clab-grid); border-radius: 4px; height: 24px; padding: 0 7px; margin: 0;
 }
-.clab-view input[type="search"] { width: 200px; flex: 0 1 200px; min-width: 110px; }
+.clab-view input[type="search"] { width: 170px; flex: 0 1 170px; min-width: 110px; }
 .clab-view select { width: auto; max-width: 126px; padding: 0 3px; text-overflow: ellipsis; }
 .clab-view button { cursor: pointer; white-space: nowrap; }
 .clab-view button:hover { border-color: var(--clab-accent); }
@@ -85,13 +85,13 @@ const CSS = `
 .clab-panel-head { display: flex; align-items: center; gap: 6px; padding: 4px 10px; color: var(--clab-muted); flex: none; }
 .clab-panel-head strong { color: var(--clab-ink); font-weight: 600; white-space: nowrap; }
 .clab-panel-head span { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
-.clab-hint { color: var(--clab-faint); margin: 8px 0 0; }
+.clab-view .clab-hint { color: var(--clab-faint); margin: 8px 0 0; }
 .clab-panel-head select, .clab-panel-head button { height: 21px; padding: 0 5px; }
 .clab-detail { overflow: auto; padding: 2px 12px 8px; flex: 1; }
-.clab-detail dl { display: grid; grid-template-columns: max-content 1fr; gap: 1px 12px; margin: 0; }
-.clab-detail dt { color: var(--clab-muted); }
-.clab-detail dd { margin: 0; overflow-wrap: anywhere; }
-.clab-detail pre { white-space: pre-wrap; overflow-wrap: anywhere; margin: 2px 0 8px; padding: 6px 8px; background: var(--clab-band); border-radius: 4px; max-height: 220px; overflow: auto; font-family: var(--jp-code-font-family, ui-monospace, monospace); font-size: 11px; }
+.clab-view .clab-detail dl { display: grid; grid-template-columns: max-content 1fr; gap: 1px 12px; margin: 0; }
+.clab-view .clab-detail dt { color: var(--clab-muted); float: none; width: auto; margin: 0; font-weight: 400; }
+.clab-view .clab-detail dd { float: none; width: auto; margin: 0; overflow-wrap: anywhere; }
+.clab-view .clab-detail pre { white-space: pre-wrap; overflow-wrap: anywhere; margin: 2px 0 8px; padding: 6px 8px; background: var(--clab-band); border-radius: 4px; max-height: 220px; overflow: auto; font-family: var(--jp-code-font-family, ui-monospace, monospace); font-size: 11px; }
 .clab-note { padding: 8px 12px; color: var(--clab-muted); }
 .clab-message { padding: 28px 20px; text-align: center; color: var(--clab-muted); font-size: 13px; overflow-wrap: anywhere; }
 .clab-message[role="alert"] { color: var(--clab-ink); text-align: start; padding: 14px 16px; border-inline-start: 4px solid #d55e00; background: var(--clab-band); }
@@ -111,7 +111,7 @@ const CSS = `
 .clab-verdict[data-verdict="equivalent"] { border-inline-start-color: #009e73; }
 .clab-verdict[data-verdict="different"] { border-inline-start-color: #e69f00; }
 .clab-verdict[data-verdict="incomparable"] { border-inline-start-color: #d55e00; }
-.clab-verdict ul { margin: 2px 0 0; padding-inline-start: 18px; font-weight: 400; color: var(--clab-muted); }
+.clab-view .clab-verdict ul { margin: 2px 0 0; padding-inline-start: 18px; font-weight: 400; color: var(--clab-muted); }
 .clab-sides { display: grid; grid-template-columns: 1fr 1fr; gap: 0 14px; }
 .clab-legend { display: flex; flex-wrap: wrap; gap: 2px 14px; padding: 4px 12px; border-top: 1px solid var(--clab-grid); color: var(--clab-muted); flex: none; font-size: 11px; }
 .clab-line { padding: 3px 12px; border-top: 1px solid var(--clab-grid); color: var(--clab-muted); flex: none; font-size: 11px; overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }

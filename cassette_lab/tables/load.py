@@ -22,7 +22,7 @@ from cassette_lab.tables.lab import Lab
 from cassette_lab.tables.parts import Part, part_of, part_of_logs
 from cassette_lab.tables.relations import with_children
 from cassette_lab.tables.schemas import RELATIONS, TABLES, table_schema
-from cassette_lab.tables.telling import Progress, Telling
+from cassette_lab.tables.telling import InBytes, Progress, Telling
 from cassette_lab.words import plural
 
 OnError: TypeAlias = Literal["raise", "collect"]
@@ -35,7 +35,7 @@ def load(
     on_error: OnError = "raise",
     bodies: bool = False,
     workers: int = 1,
-    progress: Progress | bool | None = None,
+    progress: Progress | InBytes | bool | None = None,
 ) -> Lab:
     """Load artefacts into a lab of Arrow tables; everything is verified before it gets there.
 

@@ -11,25 +11,33 @@ from cassette_lab.progress import Bar
 Progress: TypeAlias = Callable[[int, int, str], object]
 
 
+class InBytes:
+    """A ``progress`` of this class is called as a bar is: with bytes read of all, also within large files, and no source."""
+
+    def __call__(self, done_bytes: int, total_bytes: int) -> object:
+        """So much is read."""
+        raise NotImplementedError
+
+
 class Telling:
     """``sizes`` are those of the files in bytes, ``progress`` is what ``load`` takes. A context manager."""
 
-    def __init__(self, sizes: Sequence[int], *, progress: Progress | bool | None) -> None:
+    def __init__(self, sizes: Sequence[int], *, progress: Progress | InBytes | bool | None) -> None:
         self._sizes = sizes
         self._total = sum(sizes)
         self._before = 0
         self._files = 0
         self._open: dict[int, int] = {}
-        self._progress = progress if callable(progress) else None
-        self._bar: Bar | None = None
-        if self._progress is None and progress is not False:
+        self._progress = progress if callable(progress) and not isinstance(progress, InBytes) else None
+        self._bar: Bar | InBytes | None = progress if isinstance(progress, InBytes) else None
+        if self._bar is None and self._progress is None and progress is not False:
             self._bar = Bar("loading", unit="B", scale=True, terminal=progress is True)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if self._bar is not None:
+        if isinstance(self._bar, Bar):
             self._bar.__exit__(kind, error, trace)
 
     def within(self, number: int, done_bytes: int) -> None:

@@ -17,14 +17,16 @@ from jupyter_server.services.contents.manager import ContentsManager
 
 from cassette_lab.flight.reader import save_snapshot
 from cassette_lab.flight.recorder import FlightRecorder
+from cassette_lab.jsonio import parse
 from cassette_lab.server.jupyter.process import Worker
 from cassette_lab.server.jupyter.tasks import Named, Task
 from cassette_lab.server.jupyter.wishes import TABLES
 from cassette_lab.tables import load, schemas
 from tests.benchmarks.generate import cassette_file
-from tests.unit.session_samples import frames, text, turn
+from tests.unit.session_samples import event, frames, text, turn, write
 from tests.unit.session_samples import header as session_header
 from tests.unit.test_scan import changed, sample, save
+from tests.unit.test_viewer_canary import CANARY, places_of, with_canary
 from tests.unit.viewer_server import OPEN, STATUS, TOKEN, Viewer, children, jupyter_server, table_of
 
 HIDDEN = ".hidden.cassette.jsonl"
@@ -117,6 +119,16 @@ def test_logs_and_flight_records(viewer: Viewer, name: str, kind: str, table: st
     assert (answer.last()["kind"], answer.last()["state"]) == (kind, "verified")
     assert answer.table(table).drop(["source"]).to_pylist() == lab.tables[table].drop(["source"]).to_pylist()
     assert answer.table(table)["source"].to_pylist() == [name]
+
+
+def test_a_large_log_says_how_far_it_is(viewer: Viewer) -> None:
+    rows = [event(seq, "turn/start", {"turn": 1, "more": "x" * 500}) for seq in range(20_000)]
+    log = viewer.root / "large" / "session.jsonl"
+    write(log, text(session_header(), *rows))
+    told = viewer.open("large/session.jsonl").events("progress")
+    done = [each["done"] for each in told]
+    assert done == sorted(done)
+    assert (done[-1], {each["total"] for each in told}) == (log.stat().st_size, {log.stat().st_size})
 
 
 def test_a_folder_is_a_lab_without_what_is_hidden(viewer: Viewer) -> None:
@@ -281,6 +293,24 @@ def test_a_file_that_changes_while_it_is_read_is_told(viewer: Viewer) -> None:
     last = [event for event in events if event["event"] == "state"][-1]
     assert last["changed"] is True
     assert (last["state"], last["problem"]["code"]) == ("unverified", "CHANGED")
+
+
+def test_no_secret_is_in_replies_or_in_the_servers_log(viewer: Viewer) -> None:
+    folder = viewer.root / "canary"
+    folder.mkdir()
+    whole = lines = sample(12)
+    for number, line in enumerate(lines):
+        for place in places_of(parse(line)):
+            if place[-1] in ("message", "text", "why"):
+                whole = with_canary(whole, number, place)
+    save(folder / "a.cassette.jsonl", whole)
+    save(folder / "b.cassette.jsonl", [*whole[:5], CANARY.encode(), *whole[5:]])
+    (folder / "c.txt").write_text(CANARY)
+    for name in ("canary/a.cassette.jsonl", "canary/b.cassette.jsonl", "canary/c.txt", "canary"):
+        assert CANARY.encode() not in viewer.open(name).body
+    assert CANARY.encode() not in viewer.open("canary/a.cassette.jsonl", "canary/b.cassette.jsonl", compare=True).body
+    assert CANARY.encode() not in viewer.ask("POST", OPEN, json={CANARY: 1}).body
+    assert CANARY not in viewer.log
 
 
 def test_others_are_answered_and_many_readings_wait_for_each_other(viewer: Viewer) -> None:

@@ -9,23 +9,24 @@ from typing import Final
 
 from cassette_lab.jsonio.text import show
 from cassette_lab.server.jupyter.frames import Tell
+from cassette_lab.tables.telling import InBytes
 
 _TELL_EVERY_S: Final = 0.1
 
 
-class Progress:
+class Progress(InBytes):
     """Tells how far it is, but not at every call."""
 
     def __init__(self, tell: Tell) -> None:
         self._tell = tell
         self._told_at = 0.0
 
-    def __call__(self, done: int, total: int, words: str = "") -> None:
+    def __call__(self, done_bytes: int, total_bytes: int, words: str = "") -> None:
         """So many bytes of all are done."""
         now = time.monotonic()
-        if now - self._told_at >= _TELL_EVERY_S or done >= total:
+        if now - self._told_at >= _TELL_EVERY_S or done_bytes >= total_bytes:
             self._told_at = now
-            self._tell({"event": "progress", "done": done, "total": total, "words": show(words)}, b"")
+            self._tell({"event": "progress", "done": done_bytes, "total": total_bytes, "words": show(words)}, b"")
 
 
 class Facts:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Any, Final, TypeGuard
 
 MAX_WISH_BYTES: Final = 1 << 16
@@ -72,7 +73,7 @@ def clean_path(path: str) -> str:
     """A path of the contents API without slashes at its ends. Raises ``RefusalError`` for what no such path can be."""
     plain = path.strip("/")
     parts = plain.split("/") if plain else []
-    if any(part in ("", ".", "..") or "\0" in part or "\\" in part for part in parts):
+    if PurePath(plain).drive or any(part in ("", ".", "..") or "\0" in part or "\\" in part for part in parts):
         raise not_there()
     try:
         plain.encode()

@@ -15,7 +15,7 @@ from cassette_lab.errors import FormatError
 from cassette_lab.progress import Bar, in_notebook
 from cassette_lab.tables import load
 from tests.unit.cassette_samples import siblings, write
-from tests.unit.session_samples import delta, header, text
+from tests.unit.session_samples import delta, event, header, text
 from tests.unit.session_samples import write as write_log
 
 
@@ -90,6 +90,7 @@ def test_load_has_one_in_a_notebook_and_in_a_terminal_that_asks(tmp_path: Path, 
 
 def test_it_goes_on_within_a_large_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [delta(seq, f"word {seq}") if seq % 2 else delta(seq, "x", "reasoning-delta") for seq in range(5_000)]
+    rows[::500] = [event(seq, "step/start", {"turn": 1, "step": 1}) for seq in range(0, 5_000, 500)]  # a call alone is one row
     log = write_log(tmp_path / "session.jsonl", text(header(), *rows))
     done: list[tuple[int, ...]] = []
     _bars(monkeypatch, notebook=True)

@@ -36,10 +36,12 @@ if TYPE_CHECKING:
     from cassette_lab.host.agent import Agent, AgentResult
     from cassette_lab.host.flights import flight_recorder
     from cassette_lab.host.harness.current import harness
+    from cassette_lab.host.harness.options import HarnessOptions
     from cassette_lab.host.harness.provider import HarnessProvider
     from cassette_lab.host.harness.recording import record_harness, replay_harness
     from cassette_lab.host.harness.runtime import Harness, HarnessError, HarnessRun
     from cassette_lab.host.models.deepseek_messages import DeepSeekMessages
+    from cassette_lab.host.models.endpoint import Timeouts
     from cassette_lab.host.models.failures import ModelFailure
     from cassette_lab.host.models.openai_chat import OpenAIChat
     from cassette_lab.host.models.scripted import Call, Say, ScriptedModel
@@ -75,6 +77,7 @@ _HOME = {
     "FormatError": "errors",
     "Harness": "host.harness.runtime",
     "HarnessError": "host.harness.runtime",
+    "HarnessOptions": "host.harness.options",
     "HarnessProvider": "host.harness.provider",
     "HarnessRun": "host.harness.runtime",
     "IdentityError": "errors",
@@ -99,6 +102,7 @@ _HOME = {
     "StoredSession": "session.persistence",
     "SubagentRequest": "contracts",
     "SubagentResult": "contracts",
+    "Timeouts": "host.models.endpoint",
     "ToolContext": "host.tools",
     "ToolError": "host.tools",
     "ToolOutput": "host.tools",
@@ -146,6 +150,7 @@ __all__ = [
     "FormatError",
     "Harness",
     "HarnessError",
+    "HarnessOptions",
     "HarnessProvider",
     "HarnessRun",
     "IdentityError",
@@ -170,6 +175,7 @@ __all__ = [
     "StoredSession",
     "SubagentRequest",
     "SubagentResult",
+    "Timeouts",
     "ToolContext",
     "ToolError",
     "ToolOutput",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from html import escape
 from typing import Any, Final
 
 from cassette_lab.flight.model import FlightRecord
 from cassette_lab.host.harness.recording import HarnessRecording, HarnessReplay, HarnessTape
+from cassette_lab.host.harness.runtime import HarnessRun
 from cassette_lab.host.harness.script import Departure, DepartureKind
 from cassette_lab.jsonio.text import show
 from cassette_lab.notebook.display import RED, Bundle, QuietLine, short_path, table
@@ -56,6 +58,10 @@ class HarnessTaping:
             flights = tape.flights.records
         else:
             words = ["recorded nothing: no prompt was run"]
+        failed = failures(tape.runs)
+        if failed and status.mode == "record":  # a replay that fails as the recording did is as recorded
+            mark, colour = "✕", RED
+        words += failed
         words.append(duration_text(status.elapsed_s * 1000))
         if error is not None:
             words.append(f"stopped by {type(error).__name__}")
@@ -80,6 +86,17 @@ def shown_harness(tape: HarnessTape) -> Bundle:
     }
 
 
+def failures(runs: Sequence[HarnessRun]) -> list[str]:
+    """``1 session ended with AUTH (401)``: what the last prompt of each session ended with, where that is an error."""
+    last = {run.session_id: run for run in runs}
+    causes = Counter(
+        (run.error_code or "an error") + (f" ({run.error_status})" if run.error_status is not None else "")
+        for run in last.values()
+        if run.end_kind == "error"
+    )
+    return [f"{plural(count, 'session')} ended with {show(cause)}" for cause, count in causes.most_common()]
+
+
 def live_harness_line(tape: HarnessTape, *, ending: bool = False) -> QuietLine:
     """What is going on: ``● recording · 3 sessions · 7 model calls · 4 s · runs/audit``."""
     status = tape.status()
@@ -89,6 +106,8 @@ def live_harness_line(tape: HarnessTape, *, ending: bool = False) -> QuietLine:
     if status.mode == "replay":
         calls = f"{status.calls:,} of {plural(status.total_calls, 'model call')}"
     words = [doing, plural(status.sessions, "session"), calls]
+    if not tape.closed and tape.harness.is_starting:
+        words = [doing, "starting the runtime…"]
     if ending:
         words.append(f"waiting for {plural(status.running, 'prompt')}" if status.running else "the runtime ends")
     return QuietLine(mark, [*words, f"{int(status.elapsed_s)} s"], short_path(status.folder), colour=colour, muted=True)

@@ -13,13 +13,14 @@ from cassette_lab.errors import ConfigError
 from cassette_lab.host.harness.process import launch_arguments
 from cassette_lab.server.mock_model import Answer, ToolUse
 
+KEY = "sk-harness-0123456789"
 OPTIONS: dict[str, Any] = {
     "environment": {
-        "DSH_PERMISSION_MODE": "danger-full-access"
-    },  # the runtime's own switch; tests work in folders of their own
+        "DSH_PERMISSION_MODE": "danger-full-access",  # the runtime's own switch; tests work in folders of their own
+        "HARNESS_TEST_KEY": KEY,
+    },
     "api_key_env": "HARNESS_TEST_KEY",
 }
-KEY = "sk-harness-0123456789"
 
 
 @cache

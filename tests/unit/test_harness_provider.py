@@ -33,7 +33,7 @@ def test_a_result_is_the_last_text() -> None:
 
 
 def test_an_option_that_is_unknown_is_told_at_once() -> None:
-    with pytest.raises(TypeError, match="modle"):
+    with pytest.raises(ConfigError, match=r"no option modle; did you mean model\?"):
         HarnessProvider(modle="x")
 
 

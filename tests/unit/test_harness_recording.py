@@ -23,7 +23,8 @@ from cassette_lab.flight.reader import read_snapshot
 from cassette_lab.host.harness.current import harness
 from cassette_lab.host.harness.recording import HarnessRecording, HarnessReplay, record_harness, replay_harness
 from cassette_lab.host.harness.runtime import Harness, HarnessError, HarnessRun
-from cassette_lab.server.mock_model import Answer, MockModel
+from cassette_lab.notebook.harness_cell import shown_harness
+from cassette_lab.server.mock_model import Answer, MockModel, Reply
 from cassette_lab.session.finding import find_logs
 from cassette_lab.session.reader import read_session
 from tests.unit.harness_runs import KEY, OPTIONS, bash, need_runtime, script
@@ -331,6 +332,23 @@ def test_a_session_goes_on_in_a_new_runtime(tmp_path: Path) -> None:
         assert any("first" in text for text in model.requests[1].user_texts)
 
 
+def test_a_refused_key_is_the_end_of_the_run_and_of_the_line(tmp_path: Path) -> None:
+    need_runtime()
+    body = b'{"type":"error","error":{"type":"authentication_error","message":"no such key"}}'
+
+    async def run(url: str) -> HarnessRecording:
+        async with record_harness(tmp_path / "run", base_url=url, cwd=tmp_path, **OPTIONS) as recording:
+            ended = await recording.run("work")
+            assert (ended.end_kind, ended.error_code, ended.error_status) == ("error", "AUTH", 401)
+            assert "error_code='AUTH', error_status=401" in repr(ended)
+        return recording
+
+    with MockModel(lambda _: Reply([body], 401, {"content-type": "application/json"})) as model:
+        recording = asyncio.run(run(model.base_url))
+    line = shown_harness(recording)["text/plain"]
+    assert line.startswith("✕ recorded 1 model call · 1 session · 1 session ended with AUTH (401) · ")
+
+
 def test_a_start_that_is_cancelled_leaves_nothing(tmp_path: Path) -> None:
     need_runtime()
 
@@ -364,7 +382,8 @@ def test_a_start_that_fails_says_why(tmp_path: Path) -> None:
         async with Harness(tmp_path / "home", **{**OPTIONS, **options}):
             pytest.fail("it starts")
 
-    with pytest.raises(HarnessError, match=r"did not start: .*no such file"):
+    with pytest.raises(HarnessError, match=r"did not start: .*no such file") as caught:
         asyncio.run(run(patches=[tmp_path / "missing.yml"], cwd=tmp_path))
+    assert "snapshot" not in str(caught.value), "the runtime's stack tells a user nothing"
     with pytest.raises(ConfigError, match="is no folder"):
         asyncio.run(run(cwd=tmp_path / "missing"))

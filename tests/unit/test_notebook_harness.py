@@ -11,7 +11,7 @@ from cassette_lab.host.harness import recording
 from cassette_lab.host.harness.recording import HarnessRecording
 from cassette_lab.host.harness.runtime import Harness, HarnessRun
 from cassette_lab.host.harness.script import Departure
-from cassette_lab.notebook.harness_cell import HarnessTaping, departures_shown, live_harness_line, shown_harness
+from cassette_lab.notebook.harness_cell import HarnessTaping, departures_shown, failures, live_harness_line, shown_harness
 
 
 def departure(number: int, cause: str = "message 2 is another") -> Departure:
@@ -81,6 +81,30 @@ def test_the_end_waits_for_prompts_that_are_out(tmp_path: Path) -> None:
         assert task.done()
         assert tape.closed
         assert shown_harness(tape)["text/plain"].startswith("● recorded nothing: no prompt was run · ")
+
+    asyncio.run(play())
+
+
+def test_what_sessions_ended_with_is_counted() -> None:
+    refused = HarnessRun("a", "", "error", error_code="AUTH", error_status=401)
+    lost = HarnessRun("b", "", "error", error_code="TRANSPORT")
+    again = HarnessRun("b", "Said.", "completed")
+    unknown = HarnessRun("c", "", "error")
+    assert failures([refused, HarnessRun("d", "", "error", error_code="AUTH", error_status=401), unknown]) == [
+        "2 sessions ended with AUTH (401)",
+        "1 session ended with an error",
+    ]
+    assert failures([lost]) == ["1 session ended with TRANSPORT"]
+    assert failures([lost, again, HarnessRun("e", "", "max-tokens")]) == [], "what was tried again, and well, is no failure"
+
+
+def test_the_line_says_that_the_runtime_starts(tmp_path: Path) -> None:
+    async def play() -> None:
+        tape = Recording(tmp_path / "run").open()
+        tape.runtime._is_starting = True
+        assert str(live_harness_line(tape)).startswith("● recording · starting the runtime… · 0 s · ")
+        await tape.close()
+        assert "starting" not in str(live_harness_line(tape))
 
     asyncio.run(play())
 

@@ -20,6 +20,8 @@ class Watch:
         self.message_id: str | None = None
         self.text = ""
         self.end_kind: str | None = None
+        self.error_code: str | None = None
+        self.error_status: int | None = None
         self.received: set[Any] = set()
         self._activity = activity
 
@@ -47,7 +49,12 @@ class Watch:
             texts = [block["text"] for block in content if block.get("type") == "text"]
             self.text = "".join(texts) or self.text
         elif kind == "turn/end":
-            self.end_kind = (data.get("reason") or {}).get("kind")
+            reason = data.get("reason") or {}
+            error = reason.get("error") or {}
+            self.end_kind = reason.get("kind")
+            code, status = error.get("code"), error.get("status")
+            self.error_code = code if isinstance(code, str) else None
+            self.error_status = status if type(status) is int else None
 
 
 class Activity:

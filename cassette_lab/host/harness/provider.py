@@ -8,7 +8,8 @@ from typing import Any, Final
 from cassette_lab.cassette.runs import Run, aborted_result, new_run_id
 from cassette_lab.contracts import Capabilities, SubagentRequest, SubagentResult
 from cassette_lab.errors import AbortError
-from cassette_lab.host.harness.runtime import Harness, HarnessOptions, HarnessRun
+from cassette_lab.host.harness.options import harness_options, with_option_names
+from cassette_lab.host.harness.runtime import Harness, HarnessRun
 
 
 class HarnessProvider:
@@ -21,8 +22,9 @@ class HarnessProvider:
     capabilities: Final = Capabilities(output_schema=False, depth_limit=False, tool_filter=False, persona=False)
     inherits_parent_context: Final = False
 
+    @with_option_names
     def __init__(self, name: str = "harness", **options: Any) -> None:
-        HarnessOptions(**options)  # what is unknown is told here
+        harness_options(options)  # what is unknown is told here
         self.name = name
         self._options = options
 

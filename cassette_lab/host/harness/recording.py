@@ -22,9 +22,10 @@ from cassette_lab.flight.model import Snapshot
 from cassette_lab.flight.reader import save_snapshot
 from cassette_lab.host.harness import current
 from cassette_lab.host.harness.flights import flights_of
+from cassette_lab.host.harness.options import harness_options, with_option_names
 from cassette_lab.host.harness.process import need_runtime
 from cassette_lab.host.harness.recorded import SESSIONS, TRACE, is_logged, route_of
-from cassette_lab.host.harness.runtime import Harness, HarnessOptions, HarnessRun, working_folder
+from cassette_lab.host.harness.runtime import Harness, HarnessRun, working_folder
 from cassette_lab.host.harness.script import Departure, HarnessScript, load_script
 from cassette_lab.host.harness.trace import TraceWriter, read_trace
 from cassette_lab.jsonio import JsonObject
@@ -57,17 +58,21 @@ class HarnessStatus:
 
 
 class HarnessTape(ABC):
-    """A run of the harness that is recorded or replayed, from ``open`` to ``close``. ``harness`` is the live one."""
+    """A run of the harness that is recorded or replayed, from ``open`` to ``close``. ``harness`` is the live one.
+
+    ``runs`` are the prompts that ended so far.
+    """
 
     mode: ClassVar[Literal["record", "replay"]]
 
     def __init__(self, folder: str | Path, options: dict[str, Any]) -> None:
         self.folder = Path(folder)
-        self.options = HarnessOptions(**options)  # what is unknown is told here
+        self.options = harness_options(options)  # what is unknown is told here
         self._given = options
         self._harness: Harness | None = None
         self._prompts = 0
         self._running = 0
+        self.runs: list[HarnessRun] = []
         self._idle = asyncio.Event()
         self._interrupted = asyncio.Event()
         self._closing = asyncio.Lock()
@@ -110,7 +115,9 @@ class HarnessTape(ABC):
         self._prompts += 1
         self._running += 1
         try:
-            return await self.harness.run(prompt, session_id=session_id)
+            run = await self.harness.run(prompt, session_id=session_id)
+            self.runs.append(run)
+            return run
         finally:
             self._running -= 1
             if not self._running:
@@ -172,6 +179,7 @@ class HarnessRecording(HarnessTape):
 
     mode = "record"
 
+    @with_option_names
     def __init__(self, folder: str | Path, *, write_mode: WriteMode = "create", **options: Any) -> None:
         super().__init__(folder, options)
         if write_mode not in get_args(WriteMode):
@@ -243,6 +251,7 @@ class HarnessReplay(HarnessTape):
 
     mode = "replay"
 
+    @with_option_names
     def __init__(self, folder: str | Path, *, strict: bool = False, **options: Any) -> None:
         super().__init__(folder, options)
         self._strict = strict
@@ -274,6 +283,7 @@ class HarnessReplay(HarnessTape):
         return played, sum(session.cursor for session in sessions), sum(len(session.calls) for session in sessions)
 
 
+@with_option_names
 @asynccontextmanager
 async def record_harness(
     folder: str | Path, *, write_mode: WriteMode = "create", **options: Any
@@ -287,6 +297,7 @@ async def record_harness(
         yield recording
 
 
+@with_option_names
 @asynccontextmanager
 async def replay_harness(folder: str | Path, *, strict: bool = False, **options: Any) -> AsyncIterator[HarnessReplay]:
     """Run a recording again: the same prompts, in the block, meet the recorded answers. Nothing is written into ``folder``.

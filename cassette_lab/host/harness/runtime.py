@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import os
+import re
 import shutil
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -20,11 +22,10 @@ from typing import Any, Final, Self
 from cassette_lab.errors import CassetteLabError, ClosedError, ConfigError
 from cassette_lab.host.harness.activity import Activity
 from cassette_lab.host.harness.channel import Channel, Handler
+from cassette_lab.host.harness.options import harness_options, with_option_names
 from cassette_lab.host.harness.process import end_groups, family_of, import_sdk, launch_arguments, write_patch
 from cassette_lab.jsonio import JsonObject
 from cassette_lab.jsonio.text import show
-
-DEFAULT_MODEL: Final = "deepseek-v4-flash"
 
 
 class HarnessError(CassetteLabError):
@@ -36,34 +37,15 @@ class HarnessError(CassetteLabError):
 @dataclass(frozen=True, slots=True)
 class HarnessRun:
     """How a prompt ended: the session it went to, the last answer's text, and the kind of end of the last turn
-    (``completed``, ``error``, ``aborted``, ``max-tokens``, …). ``children`` are the sessions of its subagents."""  # noqa: D205, D209
+    (``completed``, ``error``, ``aborted``, ``max-tokens``, …). ``children`` are the sessions of its subagents. Of an error
+    there are its code (``AUTH``, ``RATE_LIMIT``, …) and the HTTP status, where there was one."""  # noqa: D205, D209
 
     session_id: str
     text: str
     end_kind: str | None
     children: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class HarnessOptions:
-    """What a runtime is started with.
-
-    ``base_url`` is a Messages endpoint (None: DeepSeek's), ``api_key_env`` the environment variable with its key (None: no
-    key). ``cwd`` is where its tools work, ``environment`` what is added to its environment: ``DSH_PERMISSION_MODE`` says
-    what tools may do. ``patches`` are further patch files of its profile.
-    """
-
-    model: str = DEFAULT_MODEL
-    provider: str = "deepseek-official"
-    base_url: str | None = None
-    api_key_env: str | None = "DEEPSEEK_API_KEY"
-    cwd: str | Path | None = None
-    profile: str = "sdk"
-    environment: Mapping[str, str] = field(default_factory=dict)
-    patches: Sequence[str | Path] = ()
-    reasoning_effort: str | None = None
-    max_tokens: int | None = None
-    start_timeout_s: float = 60.0
+    error_code: str | None = None
+    error_status: int | None = None
 
 
 class Harness:
@@ -73,13 +55,15 @@ class Harness:
     runtime. Options are those of ``HarnessOptions``. ``plugin`` gets what our plugin tells (see ``trace``); what it returns
     answers the call, if ``replay`` is set.
 
-    Raises ``ConfigError`` where the extra ``harness`` is missing, ``HarnessError`` for a runtime that ends by itself.
+    Raises ``ConfigError`` for options that cannot be and where the extra ``harness`` is missing, ``ModelFailure`` where there
+    is no key, ``HarnessError`` for a runtime that ends by itself. A start takes one to three seconds.
     """
 
+    @with_option_names
     def __init__(
         self, home: str | Path | None = None, *, plugin: Handler | None = None, replay: bool = False, **options: Any
     ) -> None:
-        self.options = HarnessOptions(**options)
+        self.options = harness_options(options)
         self._given_home = None if home is None else Path(home).resolve()
         self._plugin = plugin
         self._replay = replay
@@ -94,10 +78,11 @@ class Harness:
         self._live: set[str] = set()
         self._starting = asyncio.Lock()
         self._ending = threading.Lock()
-        self._closed = False
+        self._closed = self._is_starting = False
 
     def __repr__(self) -> str:
-        state = "closed" if self._closed else "running" if self._client is not None else "not started"
+        started = "running" if self._client is not None else "not started"
+        state = "closed" if self._closed else "starting" if self.is_starting else started
         return f"<harness {self.options.model}, {state}>"
 
     @property
@@ -105,19 +90,31 @@ class Harness:
         """The runtime's folder; None before a temporary one is made."""
         return self._home
 
+    @property
+    def is_starting(self) -> bool:
+        """Whether the runtime is being started."""
+        return self._is_starting
+
     async def start(self) -> Self:
-        """Start the runtime; ``run`` does so by itself. A start that fails, or is cancelled, closes the harness."""
+        """Start the runtime; ``run`` does so by itself. A start that fails, or is cancelled, closes the harness.
+
+        Without a key there is no start, and the harness stays as it is.
+        """
+        self._check_key()
         async with self._starting:
             if self._closed:
                 raise ClosedError("this harness is closed; make another one")
             if self._client is not None:
                 return self
+            self._is_starting = True
             try:
                 await _to_thread(self._start, asyncio.get_running_loop())
             except BaseException:
                 self._closed = True
                 await _shielded(self._end_all(patience_s=0.0))
                 raise
+            finally:
+                self._is_starting = False
         return self
 
     async def run(self, prompt: str | Sequence[JsonObject], *, session_id: str | None = None) -> HarnessRun:
@@ -126,6 +123,7 @@ class Harness:
         A session that is in the home goes on; without an id it is a new one (``session-1``, ``session-2``, …). Cancelled,
         it closes the runtime and ends all its processes.
         """
+        self._check_key()
         if session_id is None:
             session_id = f"session-{len(self._seen) + 1}"
         self._seen.add(session_id)
@@ -145,7 +143,8 @@ class Harness:
             failure = HarnessError(f"the DeepSeek Harness runtime failed: {self._told(error)}")
             await self.close()
             raise failure from None
-        return HarnessRun(session_id, watch.text, watch.end_kind, tuple(self._activity.descendants(session_id)))
+        children = tuple(self._activity.descendants(session_id))
+        return HarnessRun(session_id, watch.text, watch.end_kind, children, watch.error_code, watch.error_status)
 
     async def close(self) -> None:
         """End the runtime, and what it started. Idempotent."""
@@ -158,6 +157,12 @@ class Harness:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+    def _check_key(self) -> None:
+        """Raise before a runtime starts that would ask in vain, again and again."""
+        failure = None if self._closed or self._client is not None else self.options.key_failure()
+        if failure is not None:
+            raise failure
 
     # In threads
 
@@ -272,15 +277,25 @@ class Harness:
 
     def _told(self, error: BaseException) -> str:
         """What the SDK says, which may end with the runtime's own words, so that the key is taken out."""
-        import os
-
         text = str(error) or type(error).__name__
         key = os.environ.get(self.options.api_key_env or "", "")
-        lines = (text.replace(key, "…") if key else text)[:_LONGEST_TOLD].splitlines()
-        return show("; ".join(line.strip() for line in lines if line.strip()))
+        return show(telling_part(text.replace(key, "…") if key else text))
 
 
-_LONGEST_TOLD: Final = 1500
+def telling_part(text: str) -> str:
+    """What an error of the SDK says in one line: of the runtime's own words behind it the one that names an error."""
+    head, _, tail = text.partition(_TAIL)
+    said = "; ".join(line.strip() for line in head.splitlines() if line.strip())
+    own = [line.strip() for line in tail.splitlines() if line.strip() and not _FRAME.match(line)]
+    named = next((line for line in own if _NAMES_ERROR.search(line)), own[-1] if own else "")
+    told = named if said and said in named else ": ".join(filter(None, (said, named)))
+    return told if len(told) <= _LONGEST_TOLD else f"{told[: _LONGEST_TOLD - 1]}…"
+
+
+_TAIL: Final = "stderr tail:"
+_FRAME: Final = re.compile(r"\s*at\s")
+_NAMES_ERROR: Final = re.compile(r"error\b", re.IGNORECASE)
+_LONGEST_TOLD: Final = 400
 
 
 def working_folder(cwd: str | Path | None) -> Path:

@@ -63,6 +63,10 @@ class DeepSeekMessages:
     def __repr__(self) -> str:
         return f"DeepSeekMessages({self.model!r}, base_url={self._endpoint.base_url!r})"
 
+    def key_failure(self) -> ModelFailure | None:
+        """What a call would raise for want of a key; None where there is one, or none is needed."""
+        return self._endpoint.credential_failure()
+
     def stream(self, request: ModelRequest) -> AsyncGenerator[StreamChunk, None]:
         """The answer, as it arrives."""
         return self._stream(request)

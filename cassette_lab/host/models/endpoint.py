@@ -118,7 +118,7 @@ class Endpoint:
         ``ConfigError`` where the proxy or the certificates of the environment cannot be used. Ends where the answer ends,
         which may be before its proper end: that is for the wire format to know.
         """
-        failure = self._credential_failure()
+        failure = self.credential_failure()
         if failure is not None:
             raise failure
         with _Watch(self, signal) as watch:
@@ -189,7 +189,8 @@ class Endpoint:
         url = f"{self.base_url.rstrip('/')}/{self.path}"
         return client.build_request("POST", url, headers=headers, content=_encoded(document))
 
-    def _credential_failure(self) -> ModelFailure | None:
+    def credential_failure(self) -> ModelFailure | None:
+        """What a call would raise for want of a usable key; None where there is one, or none is needed."""
         name = self.api_key_env
         if name is None:
             return None

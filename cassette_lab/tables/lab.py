@@ -115,10 +115,10 @@ class Lab:
     def tree(self, root: str | None = None) -> Tree:
         """The forest of the sessions: parents before children, own counts, and totals that include subagents, once.
 
-        ``root`` (an id, or ``SOURCE#ID`` where several have it) gives that session and those below it. Raises
+        ``root`` (an id, or ``FOLDER#ID`` where several have it) gives that session and those below it. Raises
         ``ConfigError`` where it is not there.
         """
-        return tree(self.sessions, root)
+        return tree(self.sessions, root, self.root)
 
     def time_spent(self) -> SqlResult:
         """Where the time of each session went, each instant once: models, tools, subagents, back-off, or waiting for a message.

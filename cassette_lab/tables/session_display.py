@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cassette_lab.jsonio.text import show
+from cassette_lab.tables.session_names import session_names
 from cassette_lab.tables.tree import in_tree_order
 from cassette_lab.words import UNKNOWN, plural
 
@@ -52,7 +53,8 @@ def sessions_line(sessions: pa.Table) -> str:
 def session_rows(sessions: pa.Table) -> list[list[str]]:
     """The first sessions, parents before their children, a cell for each of ``HEAD``."""
     chosen = in_tree_order(sessions)[:SHOWN_SESSIONS]
-    return [_row(row) for number in chosen for row in sessions.slice(number, 1).to_pylist()]
+    called = session_names(sessions["source"].to_pylist(), sessions["session_id"].to_pylist())
+    return [_row(row, called[number]) for number in chosen for row in sessions.slice(number, 1).to_pylist()]
 
 
 def session_lines(sessions: pa.Table) -> list[str]:
@@ -71,10 +73,10 @@ def session_lines(sessions: pa.Table) -> list[str]:
     return lines
 
 
-def _row(row: dict[str, Any]) -> list[str]:
+def _row(row: dict[str, Any], name: str) -> list[str]:
     end = "open" if row["open"] else row["end_kind"]
     return [
-        _text(row["session_id"]),
+        _text(name),
         _text(row["parent_session"]),
         UNKNOWN if row["started_at"] is None else f"{row['started_at']:%Y-%m-%d %H:%M}",
         *(UNKNOWN if row[name] is None else f"{row[name]:,}" for name in _COUNTS),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
@@ -14,6 +15,7 @@ from cassette_lab.jsonio.text import show
 from cassette_lab.session.links import arrange
 from cassette_lab.tables.columns import array_of
 from cassette_lab.tables.kinship import Kinship
+from cassette_lab.tables.session_names import session_names, sessions_named
 from cassette_lab.tables.sql import SHOWN_ROWS, SqlResult
 from cassette_lab.words import UNKNOWN, duration_text
 
@@ -85,22 +87,23 @@ class Tree(SqlResult):
     def _shown(self) -> list[list[str]]:
         rows = self.table.slice(0, SHOWN_ROWS).to_pylist()
         top = min((row["depth"] for row in rows), default=0)
-        return [_cells(row, row["depth"] - top) for row in rows]
+        called = session_names(self.table["source"].to_pylist(), self.table["session_id"].to_pylist())
+        return [_cells(row, row["depth"] - top, name) for row, name in zip(rows, called, strict=False)]
 
 
-def tree(sessions: pa.Table, root: str | None = None) -> Tree:
+def tree(sessions: pa.Table, root: str | None = None, folder: Path | None = None) -> Tree:
     """One row per session, parents before children, siblings in the order they were created.
 
     A parent is looked for beside its child (``kinship``). A session whose parent is not there, or that would be its own
     ancestor, is a root, and so is one of which nothing tells which of several it belongs to. ``root`` is the id of a session
-    (or ``SOURCE#ID``): that one and what stands below it alone. A sum that no column can hold is null. Raises
-    ``ConfigError`` for a root that is not there, or that several are.
+    (or ``SOURCE#ID``, or ``FOLDER#ID``; ``folder`` is where sources are named from): that one and what stands below it alone.
+    A sum that no column can hold is null. Raises ``ConfigError`` for a root that is not there, or that several are.
     """
     rows = sessions.to_pylist()
     placed, children, kin, ambiguous = _placed(sessions)
     totals = _totals(rows, [number for number, _ in placed], children)
     if root is not None:
-        placed = _below(placed, _named(rows, root))
+        placed = _below(placed, _named(rows, root, folder))
     told = [
         {
             **{field.name: rows[number].get(field.name) for field in _COLUMNS},
@@ -132,14 +135,16 @@ def _placed(sessions: pa.Table) -> tuple[list[tuple[int, int]], dict[int, list[i
     return list(_walk(roots, children)), children, kin, ambiguous
 
 
-def _named(rows: Sequence[Mapping[str, Any]], root: str) -> int:
+def _named(rows: Sequence[Mapping[str, Any]], root: str, folder: Path | None) -> int:
     """The row of a session that a person names."""
-    named = [number for number, row in enumerate(rows) if root in (row["session_id"], f"{row['source']}#{row['session_id']}")]
+    sources, ids = [row["source"] for row in rows], [row["session_id"] for row in rows]
+    named = sessions_named(sources, ids, root, folder)
     if len(named) == 1:
         return named[0]
     if not named:
         raise ConfigError(f'there is no session {_clip(root)} in this lab; lab.to_pandas("sessions") lists them')
-    names = ", ".join(show(f"{rows[number]['source']}#{rows[number]['session_id']}") for number in named[:_SHOWN_NAMES])
+    called = session_names(sources, ids)
+    names = ", ".join(show(called[number]) for number in named[:_SHOWN_NAMES])
     more = f" and {len(named) - _SHOWN_NAMES:,} more" if len(named) > _SHOWN_NAMES else ""
     raise ConfigError(f"{len(named):,} sessions of this lab are called {_clip(root)}; name one as {names}{more}")
 
@@ -152,11 +157,11 @@ def _below(placed: Sequence[tuple[int, int]], root: int) -> list[tuple[int, int]
     return list(placed[first:end])
 
 
-def _cells(row: Mapping[str, Any], depth: int) -> list[str]:
+def _cells(row: Mapping[str, Any], depth: int, name: str) -> list[str]:
     counts = ("turns", "model_calls", "tool_errors", "input_tokens", "cache_read_tokens", "output_tokens")
     mark = " (parent missing)" if row["parent_missing"] else " (parent ambiguous)" if row["parent_ambiguous"] else ""
     return [
-        "  " * min(depth, _DEEPEST) + _clip(row["session_id"]) + mark,
+        "  " * min(depth, _DEEPEST) + _clip(name) + mark,
         *(UNKNOWN if row[f"{count}_with_subagents"] is None else f"{row[f'{count}_with_subagents']:,}" for count in counts),
         duration_text(row["duration_ms_with_subagents"]),
         "open" if row["open"] else _clip(row["end_kind"] or UNKNOWN),

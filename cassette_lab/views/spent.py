@@ -47,7 +47,8 @@ def time_went(lab: Lab) -> Drawing:
     rows.sort(key=lambda row: (-_active(row), row["source"], row["session_id"]))
     left, rows = rows[SHOWN_SESSIONS:], rows[:SHOWN_SESSIONS]
     title = "Where the time went"
-    bars = [_bar(row) for row in rows]
+    called = _called(lab)
+    bars = [_bar(row, called[row["source"], row["session_id"]]) for row in rows]
     longest = max([1.0, *(bar.end for bar in bars)])
     notes = [" · ".join(words for name, words in _WORDS.items() if any(row[name] for row in rows))]
     notes.append("every instant counts once; time between turns is beside the bar")
@@ -62,7 +63,7 @@ def time_went(lab: Lab) -> Drawing:
     headers = ("session", *(look.name for look, _ in _LOOKS.values()), "idle", "duration")
     cells = [
         (
-            session_name(row["session_id"]),
+            session_name(called[row["source"], row["session_id"]]),
             *(duration_text(row[name]) if row[name] else UNKNOWN for name in (*_LOOKS, IDLE)),
             duration_text(row["duration_ms"]),
         )
@@ -76,7 +77,15 @@ def _active(row: dict[str, Any]) -> float:
     return float(sum(row[name] for name in _LOOKS))
 
 
-def _bar(row: dict[str, Any]) -> Bar:
+def _called(lab: Lab) -> dict[tuple[str, str], str]:
+    """The names of the sessions in their lab, by file and id."""
+    from cassette_lab.tables.session_names import session_names
+
+    sources, ids = lab.sessions["source"].to_pylist(), lab.sessions["session_id"].to_pylist()
+    return dict(zip(zip(sources, ids, strict=True), session_names(sources, ids), strict=True))
+
+
+def _bar(row: dict[str, Any], called: str) -> Bar:
     at = 0.0
     segments = []
     for name, (look, pale) in _LOOKS.items():
@@ -85,4 +94,4 @@ def _bar(row: dict[str, Any]) -> Bar:
             segments.append(Segment(at, at + row[name], look, about, pale=pale))
             at += row[name]
     idle = f" · {duration_text(row[IDLE])} idle" if row[IDLE] >= _TOLD_IDLE_MS else ""
-    return Bar(Label(session_name(row["session_id"])), tuple(segments), note=f"{duration_text(at)}{idle}")
+    return Bar(Label(session_name(called)), tuple(segments), note=f"{duration_text(at)}{idle}")

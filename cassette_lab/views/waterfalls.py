@@ -61,7 +61,7 @@ def waterfall(
 ) -> Drawing:
     """Where the time of a session and of its subagents went: a row for each model call with its retries, tool and subagent.
 
-    ``data``: a lab with session logs, or paths to load. ``session_id`` (or ``SOURCE#ID``, where several have it) is the
+    ``data``: a lab with session logs, or paths to load. ``session_id`` (or ``FOLDER#ID``, where several have it) is the
     session on top; without it that is the one whose family was longest in turns. With more than ``max_rows`` calls each
     session has one row. Nothing that was said is in the picture. Raises ``ConfigError`` for a session that is not there.
     """
@@ -72,7 +72,7 @@ def waterfall(
         return Drawing(title, (_NOTHING,), Cells(("session",), []), lambda: empty(title, _NOTHING), lambda _: [_NOTHING])
     sessions = family(lab, root)
     title = " · ".join(
-        ["Waterfall", shown(sessions[0].session_id), *([plural(len(sessions) - 1, "subagent")] if len(sessions) > 1 else [])]
+        ["Waterfall", shown(_called(lab, sessions[0])), *([plural(len(sessions) - 1, "subagent")] if len(sessions) > 1 else [])]
     )
     axis = _Axis(sessions)
     notes = _notes(sessions, axis, others)
@@ -93,6 +93,13 @@ def waterfall(
 
     cells = _cells(sessions) if detailed else _joined_cells(sessions[:max_rows])
     return Drawing(title, tuple(notes), cells, build, lambda columns: bars_text(bars, axis.length, columns))
+
+
+def _called(lab: Lab, session: Shown) -> str:
+    """The session's name in its lab."""
+    from cassette_lab.tables.session_names import session_names
+
+    return session_names(lab.sessions["source"].to_pylist(), lab.sessions["session_id"].to_pylist())[session.row]
 
 
 def _lab(data: Any) -> Lab:

@@ -13,6 +13,8 @@ import pytest
 from cassette_lab.errors import ConfigError, FormatError
 from cassette_lab.session.frames import compress_frame
 from cassette_lab.tables import load, write_tables
+from cassette_lab.tables.session_names import session_names
+from cassette_lab.views import time_went, waterfall
 from tests.unit.cassette_samples import siblings, write
 from tests.unit.session_samples import START_MS, header
 from tests.unit.session_told import AT, chunk, ev, finish, message, run
@@ -209,12 +211,37 @@ def test_the_tree_of_one_session_shows_itself_indented(runs: Path) -> None:
     assert load(runs).tree("fork").num_rows == 1
     shutil.copytree(runs / "--p--", runs / "copy")
     with pytest.raises(
-        ConfigError, match=r"2 sessions of this lab are called root; name one as runs/--p--/root/session\.jsonl#root"
+        ConfigError, match=r"2 sessions of this lab are called root; name one as runs/--p--#root, runs/copy#root"
     ):
         load(runs).tree("root")
-    assert load(runs).tree("runs/copy/root/session.jsonl#root").num_rows == 2
+    for folder in ("runs/copy/root/session.jsonl", "runs/copy", "runs/copy/", str(runs / "copy")):
+        told = load(runs).tree(f"{folder}#root").to_pylist()
+        assert [(row["source"].split("/")[1], row["session_id"]) for row in told] == [("copy", "root"), ("copy", "fork")]
     with pytest.raises(ConfigError, match="there is no session nobody"):
         load(runs).tree("nobody")
+    for nobody in ("runs/cop#root", "#root", "runs/copy#", "\0#root"):
+        with pytest.raises(ConfigError, match="there is no session"):
+            load(runs).tree(nobody)
+    with pytest.raises(ConfigError, match="2 sessions of this lab are called runs#root"):
+        load(runs).tree("runs#root")
+
+
+def test_sessions_of_one_id_are_shown_with_their_folders(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert session_names(["a/x", "b/y"], ["one", "two"]) == ["one", "two"]
+    assert session_names(["a/b/x", "a/c/x", "a/c/y", "z"], ["one", "one", "two", "one"]) == [
+        "a/b#one",
+        "a/c#one",
+        "two",
+        "z#one",
+    ]
+    shutil.copytree(runs / "--p--", runs / "copy")
+    lab = load(runs)
+    for shown in (repr(lab), lab._repr_mimebundle_()["text/html"], repr(lab.tree()), "\n".join(time_went(lab).draw_text(120))):
+        assert "runs/--p--#root" in shown
+        assert "runs/copy#root" in shown
+    assert waterfall(lab, "runs/copy#root").title.startswith("Waterfall · runs/copy#root")
+    monkeypatch.chdir(runs)
+    assert waterfall(load("copy"), "copy#root").title.startswith("Waterfall · root"), "from the working directory, too"
 
 
 def test_the_duration_with_subagents_ends_with_the_last_of_them(runs: Path) -> None:

@@ -34,20 +34,19 @@ class LiveFlight:
         return self._unsubscribe is None
 
     def stop(self) -> None:
-        """Show it for the last time, with a picture. Twice is once."""
+        """Show it for the last time. Twice is once."""
         unsubscribe, self._unsubscribe = self._unsubscribe, None
         if unsubscribe is not None:
             unsubscribe()
-            self._show(lively=False)
+            self._show()
 
     async def _changed(self, _: dict[str, int]) -> None:
         self._show()
         await asyncio.sleep(EVERY_S)
 
-    def _show(self, *, update: bool = True, lively: bool = True) -> None:
+    def _show(self, *, update: bool = True) -> None:
         try:
             answer = self._answer()
         except (UsageError, CassetteLabError) as error:  # what it is about has left the ring
             answer = QuietLine("○", [str(error)], muted=True)
-        bundle = answer.bundle(lively=lively) if isinstance(answer, FlightView) else answer.bundle()
-        publish(bundle, display_id=self._display_id, update=update)
+        publish(answer.bundle(), display_id=self._display_id, update=update)

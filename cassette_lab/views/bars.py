@@ -28,7 +28,8 @@ from cassette_lab.views.theme import CATEGORIES, INK, MUTED, PALE, PAPER, Catego
 if TYPE_CHECKING:
     import altair as alt
 
-_ENDS: Final = {"cross": "M0.5,-1L2.5,1M0.5,1L2.5,-1", "cap": "M0,-1.7L0,1.7", "notch": "M0.2,-1.3L-1.3,0L0.2,1.3Z"}
+END_MARKS: Final = {"cross": "M0.5,-1L2.5,1M0.5,1L2.5,-1", "cap": "M0,-1.7L0,1.7", "notch": "M0.2,-1.3L-1.3,0L0.2,1.3Z"}
+"""How a bar ends that did not end well: paths around the end, in units of half the height of a mark."""
 _TRIANGLE: Final = "M-1,-3L1,-3L0,-1.2Z"  # above the bar, pointing at the time
 _BLOCKS: Final = "─▓"
 """Glyphs that fill a bar of characters as well."""
@@ -169,7 +170,7 @@ def _marks(bar: Bar, pixel: float) -> list[dict[str, Any]]:
         if ended.end != "plain":
             notched = ended.end == "notch"
             ink = {"fill": PAPER, "stroke": "transparent"} if notched else {"fill": "transparent", "stroke": ended.colour}
-            marks.append({"start": at, "shape": _ENDS[ended.end], "size": 90, "line": 2.5, **ink})
+            marks.append({"start": at, "shape": END_MARKS[ended.end], "size": 90, "line": 2.5, **ink})
     for at, filled in bar.triangles:
         marks.append({"start": at, "shape": _TRIANGLE, "size": 40, "line": 1, "fill": INK if filled else PAPER, "stroke": INK})
     return marks

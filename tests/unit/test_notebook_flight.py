@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import re
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,6 +34,7 @@ RECORDS = (
     record("cccc3333-x", session_id="other", outcome=DONE),
 )
 SNAPSHOT = Snapshot(records=RECORDS)
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def view(words: str = "list", locale: Locale = "en", snapshot: Snapshot = SNAPSHOT) -> FlightView:
@@ -139,23 +144,44 @@ def test_an_answer_is_words_a_picture_and_a_table() -> None:
     shown = view()._repr_mimebundle_()
     plain, html = shown["text/plain"].splitlines(), shown["text/html"]
     assert plain[0] == "Requests, the newest first: 2"
-    assert plain[-3].startswith("1.2.1 · bbbb2222  ")
-    assert plain[-3].endswith("✕" + plain[-3].partition("✕")[2])
-    assert "30 ms · failed (RATE_LIMIT)" in plain[-3]
-    assert "40 ms / 120 ms" in plain[-2]
-    assert plain[-1] == "pale: until the first chunk"
-    assert "<svg" in html
-    assert 'src="data:image/png;base64,' in html
+    assert plain[-4].startswith("1.2.1 · bbbb2222  ")
+    assert plain[-4].endswith("✕" + plain[-4].partition("✕")[2])
+    assert "30 ms · failed (RATE_LIMIT)" in plain[-4]
+    assert "40 ms / 120 ms" in plain[-3]
+    assert plain[-2:] == ["1.2.1: turn 1, step 2, attempt 1", "pale: until the first chunk"]
+    assert html.count("<svg") == 2
+    assert html.count("bbbb2222</bdi>") == 1, "each request stands there once"
+    assert "as a table" not in html
     for cell in ("bbbb2222", "1.2.1", "mock / m-1", "failed (RATE_LIMIT)", "40 ms", "120 ms", "1,500", "20"):
         assert f"<bdi>{cell}</bdi>" in html
 
 
-def test_a_lively_answer_costs_no_picture() -> None:
-    html = view().bundle(lively=True)["text/html"]
-    assert "<svg" not in html
-    assert "<img" not in html
-    assert "40 ms / 120 ms" in html
-    assert "<bdi>aaaa1111</bdi>" in html
+def test_an_answer_is_there_at_once() -> None:
+    program = (
+        "import sys; from tests.unit.test_notebook_flight import view; view().bundle(); view('latest').bundle();"
+        "sys.exit(any(name in sys.modules for name in ('altair', 'vl_convert', 'pandas')))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=False, timeout=60)
+    assert done.returncode == 0
+
+
+def test_one_request_has_one_bar_and_no_table_of_requests() -> None:
+    html = view("latest").bundle()["text/html"]
+    assert html.count("<svg") == 1
+    assert "<th" not in html
+    assert "30 ms · failed (RATE_LIMIT)" in html
+
+
+def test_texts_stand_at_the_left_and_numbers_at_the_right() -> None:
+    html = view().bundle()["text/html"]
+    assert re.search(r"text-align:left;[^>]*><bdi>failed", html)
+    assert re.search(r"text-align:right;[^>]*><bdi>1,500", html)
+
+
+def test_a_failure_shows_its_http_status() -> None:
+    failed = record("r", outcome=THREW, extra=RecordExtra(error_code="SERVER", http_status=500))
+    shown = view("latest", snapshot=Snapshot(records=(failed,)))._repr_mimebundle_()
+    assert "30 ms · failed: HTTP 500 (SERVER)" in shown["text/plain"]
 
 
 def test_an_answer_in_chinese() -> None:
@@ -163,8 +189,8 @@ def test_an_answer_in_chinese() -> None:
     shown = view(locale="zh")._repr_mimebundle_()
     assert "失败 (RATE_LIMIT)" in shown["text/plain"]
     assert shown["text/plain"].splitlines()[-1] == "浅色：首块之前"  # noqa: RUF001 - Chinese has punctuation of its own
-    assert "<bdi>令牌" not in shown["text/html"]
-    assert "<bdi>输入令牌</bdi>" in shown["text/html"]
+    assert ">tokens" not in shown["text/html"]
+    assert ">输入令牌</th>" in shown["text/html"]
 
 
 @pytest.mark.parametrize(
@@ -207,7 +233,7 @@ def test_a_request_has_the_look_of_its_outcome() -> None:
 
 
 def test_a_request_that_runs_has_no_bar_and_says_so() -> None:
-    line = view("latest", snapshot=Snapshot(records=(record("r1"),)))._repr_mimebundle_()["text/plain"].splitlines()[-1]
+    line = view("latest", snapshot=Snapshot(records=(record("r1"),)))._repr_mimebundle_()["text/plain"].splitlines()[-2]
     assert line.split() == ["1.1.1", "·", "r1", "running"]
 
 

@@ -146,7 +146,10 @@ class Matcher:
         waiting = self._waiting.get(identity.group)
         if not waiting:
             diagnosis = self._diagnose(identity)
-            raise MismatchError(diagnosis.sentence(), diagnostic=diagnosis, path=self.cassette.path)
+            sentence = diagnosis.sentence()
+            if diagnosis.reason == "parent-context-changed":
+                sentence += _told_of(parent)
+            raise MismatchError(sentence, diagnostic=diagnosis, path=self.cassette.path)
         self.topology.parent_key(parent)
         interaction = waiting.pop()
         self._consumed.add(interaction.sequence)
@@ -245,6 +248,14 @@ class Matcher:
                 "redacted (--no-redact, redact_secrets=False)",
                 path=self.cassette.path,
             )
+
+
+def _told_of(parent: ParentAgent) -> str:
+    """What the parent is called now: a file keeps no more than the fingerprint of what it was called then."""
+    options: Any = parent.options
+    given = options if isinstance(options, Mapping) else {}
+    shown = [f"{name} '{show(value)}'" for name in ("provider", "model") if isinstance(value := given.get(name), str)]
+    return f"; the parent has the {' and the '.join(shown)} now, see whether it was recorded with them" if shown else ""
 
 
 def outcomes_differ(calls: Sequence[Interaction]) -> bool:

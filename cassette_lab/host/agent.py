@@ -34,14 +34,17 @@ from cassette_lab.host.structured import TOOL_NAME, Output
 from cassette_lab.host.tasks import abort, wait_a_little
 from cassette_lab.host.tools import AnyTool, Toolbox
 from cassette_lab.jsonio import JsonObject
+from cassette_lab.jsonio.text import show
 from cassette_lab.session.persistence import SessionStore, StoredSession
 from cassette_lab.session.session import Session, new_header
 from cassette_lab.session.usage import Usage, read_usage, total
 
 DEFAULT_MAX_DEPTH: Final = 3
+_SHOWN_CHARACTERS: Final = 120
+_PULSE_S: Final = 0.2
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class AgentResult:
     """How one turn of an agent ended.
 
@@ -56,6 +59,17 @@ class AgentResult:
     usage: Usage = field(default_factory=Usage)
     turn: int = 0
     session_id: str = ""
+
+    def __repr__(self) -> str:
+        said = repr(self.text if len(self.text) <= _SHOWN_CHARACTERS else f"{self.text[: _SHOWN_CHARACTERS - 1]}…")
+        words = [self.stop_reason, f"turn {self.turn} of {show(self.session_id)}", f"text={show(said)}"]
+        if self.output is not None:
+            value = repr(self.output)
+            shown = value if len(value) <= _SHOWN_CHARACTERS else f"{value[: _SHOWN_CHARACTERS - 1]}…"
+            words.append(f"output={show(shown)}")
+        counted = (("tokens in", self.usage.input_tokens), ("out", self.usage.output_tokens))
+        words += [f"{name} {count:,}" for name, count in counted if count is not None]
+        return f"<agent result: {', '.join(words)}>"
 
 
 class Agent:
@@ -206,7 +220,8 @@ class Agent:
         self._running, self._controller = task, controller
         unwatch = None if signal is None else signal.on_abort(lambda: abort(controller, signal.reason))
         try:
-            await asyncio.wait({task})
+            while not task.done():  # a kernel's interrupt is only noticed by a loop that wakes
+                await asyncio.wait({task}, timeout=_PULSE_S)
         except asyncio.CancelledError as error:
             abort(controller, error)
             await wait_a_little([task], times=2)

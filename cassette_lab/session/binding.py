@@ -5,7 +5,7 @@ Source: session logs, Stream replay (binding).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
@@ -30,7 +30,10 @@ class _Bound:
 
 
 class ScriptBinding:
-    """The scripts of one replay, and who has taken which. Calls without a session id are one session of their own.
+    """The scripts of one replay, and who has taken which.
+
+    Calls without a session id are one session of their own; with ``"content"`` each goes on with the script that began as
+    it does, and what began like none with the last one.
 
     ``"first-call"``: a session that is seen for the first time takes the next script. ``"content"``: it takes the script
     whose session began with a user message that the request holds, so that siblings that start at the same time
@@ -43,7 +46,8 @@ class ScriptBinding:
         self._strategy = binding
         self._free = list(scripts)
         self._recorded = len(self._free)
-        self._bound: dict[str | None, _Bound] = {}
+        self._bound: dict[str | None, _Bound] = {}  # None: what answered last of what has no id
+        self._nameless: list[_Bound] = []
 
     def next_entry(self, request: ModelRequest) -> ReplayEntry:
         """The entry that answers this call; the session's cursor moves.
@@ -51,8 +55,13 @@ class ScriptBinding:
         Raises ``MismatchError`` whose diagnostic has the reason ``unrecorded-session`` or ``script-exhausted``.
         """
         bound = self._bound.get(request.session_id)
+        if request.session_id is None and self._strategy == "content":
+            bound = self._nameless_of(request) or bound
         if bound is None:
-            bound = self._bound[request.session_id] = _Bound(self._take(request))
+            bound = _Bound(self._take(request))
+            if request.session_id is None:
+                self._nameless.append(bound)
+        self._bound[request.session_id] = bound
         index = bound.cursor
         bound.cursor += 1
         entries = bound.script.entries
@@ -75,8 +84,24 @@ class ScriptBinding:
         bound = self._bound.get(session_id)
         return None if bound is None else (bound.script.recorded_id, bound.cursor, len(bound.script.entries))
 
+    def _nameless_of(self, request: ModelRequest) -> _Bound | None:
+        """Whose call it is, by what it says: of those that have calls left, else a script that is free; None for neither."""
+        left = [bound for bound in self._nameless if bound.cursor < len(bound.script.entries)]
+        at = _best_match([*(bound.script for bound in left), *self._free], request.messages)
+        if at is None:
+            return None
+        if at >= len(left):
+            left.append(_Bound(self._free.pop(at - len(left))))
+            self._nameless.append(left[-1])
+            at = len(left) - 1
+        return left[at]
+
+    def _taken(self) -> Iterator[tuple[str | None, _Bound]]:
+        yield from ((session_id, bound) for session_id, bound in self._bound.items() if session_id is not None)
+        yield from ((None, bound) for bound in self._nameless)
+
     def __repr__(self) -> str:
-        taken = list(self._bound.values())
+        taken = [bound for _, bound in self._taken()]
         scripts = [*(bound.script for bound in taken), *self._free]
         asked = sum(min(bound.cursor, len(bound.script.entries)) for bound in taken)
         names = ", ".join(script.recorded_id[:_SHOWN_CHARACTERS] for script in scripts[:_SHOWN_SCRIPTS])
@@ -88,7 +113,7 @@ class ScriptBinding:
         """Raise ``MismatchError`` (reason ``not-consumed``) unless every script is taken and at its end."""
         partial: list[dict[str, Any]] = [
             {"sessionId": session_id, "recordedId": bound.script.recorded_id, "calls": bound.cursor, "recorded": recorded}
-            for session_id, bound in self._bound.items()
+            for session_id, bound in self._taken()
             if bound.cursor < (recorded := len(bound.script.entries))
         ]
         problems = []

@@ -217,7 +217,8 @@ class SessionScript:
     """The calls of one recorded session, in order.
 
     ``created_at`` is in epoch milliseconds. ``first_message`` are the texts of the first user message of the session's
-    own part, by which ``binding="content"`` knows it; ``None`` if it has none.
+    own part, by which ``binding="content"`` knows it; ``None`` if it has none. ``names`` are the provider and the model that
+    its first request went to, where the log says so.
     """
 
     recorded_id: str
@@ -225,6 +226,7 @@ class SessionScript:
     entries: Sequence[ReplayEntry]
     primary: bool
     first_message: tuple[str, ...] | None = field(default=None, repr=False)
+    names: tuple[str, str] | None = field(default=None, repr=False)
 
     def to_json(self) -> JsonObject:
         """The script as plain JSON."""

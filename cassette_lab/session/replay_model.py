@@ -25,7 +25,10 @@ _SHOWN_CHARACTERS: Final = 80
 class ReplayModel:
     """An ``LlmAdapter`` that plays the scripts of recorded sessions, for any agent loop.
 
-    A call belongs to its script's next entry from the moment ``stream`` is called, whether and when its stream is read.
+    A call belongs to its script's next entry from the moment ``stream`` is called, whether and when its stream is read. What
+    is asked is not compared with what was asked then: the recorded answer comes whatever the request says.
+    ``provider`` and ``model`` are what the primary session's requests were sent to, where its log says so, else None: an
+    agent then has the names of the recorded one, as a cassette of its subagents' calls wants it.
     ``pace_ms`` is waited before each chunk (a whole number of milliseconds). For ``binding`` see ``ScriptBinding``. ``tell``
     is called with a sentence for each call: which recorded session answers it, or why none does.
     Raises ``ConfigError`` for an option that cannot be (code ``BAD_PACE`` for the pace).
@@ -42,6 +45,10 @@ class ReplayModel:
         self._tell = tell
         self._pace_s = _checked_pace(pace_ms) / 1000
         self._binding = ScriptBinding(scripts, binding=binding)
+        primary = next((script for script in scripts if script.primary), None)
+        names = None if primary is None else primary.names
+        self.provider: str | None = names[0] if names else None
+        self.model: str | None = names[1] if names else None
 
     @classmethod
     def from_files(

@@ -10,6 +10,7 @@ Source: session logs, Stream replay (derive, scripts).
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -80,7 +81,7 @@ def load_session_scripts(
     primary = _recorded(file, version, unfinished)
     entries = _primary_entries(file, primary, override_file)
     header = ScriptHeader() if primary is None else primary.header
-    first_message = None if primary is None else primary.first_message()
+    beginning = _Beginning() if primary is None else primary.beginning()
     children = []
     for child_file in child_files:
         child = _recorded(child_file, version, unfinished)
@@ -90,7 +91,10 @@ def load_session_scripts(
             )
         children.append(child.script())
     children.sort(key=lambda script: (script.created_at, collation_key(script.recorded_id)))
-    return [SessionScript(header.id, header.created_at, entries, primary=True, first_message=first_message), *children]
+    script = SessionScript(
+        header.id, header.created_at, entries, primary=True, first_message=beginning.texts, names=beginning.names
+    )
+    return [script, *children]
 
 
 @collector_paused()
@@ -107,10 +111,12 @@ def load_replay_script(
 
 def script_of_log(log: SessionLog, *, primary: bool = False, unfinished: Unfinished = "raise") -> SessionScript:
     """The script of a session that the reader has read. Only a primary keeps its inherited prefix."""
-    watch = _FirstMessage()
+    watch = _Beginning()
     rows = watch.through(log.rows if primary else log.own_rows())
     entries = _derive(rows, log.header.version, log.path, unfinished)
-    return SessionScript(log.header.id, log.header.created_at or 0, entries, primary=primary, first_message=watch.texts)
+    return SessionScript(
+        log.header.id, log.header.created_at or 0, entries, primary=primary, first_message=watch.texts, names=watch.names
+    )
 
 
 def derive_replay_script(
@@ -200,23 +206,46 @@ _FINISH: Final = "finish"
 _UNDEFINED: Final = object()
 
 
-class _FirstMessage:
-    """Looks at rows as they pass, and keeps the texts of the first user message."""
+class _Beginning:
+    """Looks at rows as they pass, and keeps the texts of the first user message, and what the first request was sent to."""
 
     def __init__(self) -> None:
         self.texts: tuple[str, ...] | None = None
+        self.names: tuple[str, str] | None = None
+        self.is_over = False
 
     def through(self, rows: Iterable[ScriptRow]) -> Iterator[ScriptRow]:
         rows = iter(rows)
         for row in rows:
-            if not isinstance(row, (ChunkRun, DeltaRow)):
-                kind, data = (row.type, row.data) if isinstance(row, Event) else (row.get("type"), row.get("data"))
-                if kind == "user/message":
-                    self.texts = message_texts(data) or None
+            self._look(row)
             yield row
-            if self.texts is not None:
+            if self.is_over:
                 break
         yield from rows
+
+    def _look(self, row: ScriptRow) -> None:
+        answered = isinstance(row, (ChunkRun, DeltaRow))
+        if not isinstance(row, (ChunkRun, DeltaRow)):
+            kind, data = (row.type, row.data) if isinstance(row, Event) else (row.get("type"), row.get("data"))
+            answered = kind in _ANSWERED
+            if kind == "user/message" and self.texts is None:
+                self.texts = message_texts(data) or None
+            elif kind in _NAMING and self.names is None:
+                self.names = _names(data)
+        self.is_over = self.texts is not None and (answered or self.names is not None)
+
+
+_ANSWERED: Final = (CHUNK_TYPE, "assistant/message")
+_NAMING: Final = ("request/header", "request/context")
+
+
+def _names(data: Any) -> tuple[str, str] | None:
+    """The provider and model that an event names; None where it names none."""
+    header = data.get("header") if isinstance(data, dict) else None
+    config = header.get("config") if isinstance(header, dict) else data
+    names = [config.get(name) for name in ("provider", "model")] if isinstance(config, dict) else []
+    provider, model = names if len(names) == 2 else (None, None)
+    return (provider, model) if isinstance(provider, str) and isinstance(model, str) and provider and model else None
 
 
 class _Recorded:
@@ -266,22 +295,20 @@ class _Recorded:
         if self.log is not None:
             return script_of_log(self.log, unfinished=self._unfinished)
         header = self.header
-        watch = _FirstMessage()
+        watch = _Beginning()
         rows = watch.through(_behind(stored_rows(self.data, path=self.path), header.seed_length))
         entries = _derive(rows, 0, self.path, self._unfinished)
-        return SessionScript(header.id, header.created_at, entries, primary=False, first_message=watch.texts)
+        return SessionScript(header.id, header.created_at, entries, primary=False, first_message=watch.texts, names=watch.names)
 
-    def first_message(self) -> tuple[str, ...] | None:
-        """The first user message of the whole log; None, too, where the rows before it cannot be read."""
-        watch = _FirstMessage()
+    def beginning(self) -> _Beginning:
+        """How the whole log begins, as far as its rows can be read."""
+        watch = _Beginning()
         rows: Iterable[ScriptRow] = self.log.rows if self.log is not None else stored_rows(self.data, path=self.path)
-        try:
+        with contextlib.suppress(FormatError):
             for _ in watch.through(rows):
-                if watch.texts is not None:
+                if watch.is_over:
                     break
-        except FormatError:
-            return None
-        return watch.texts
+        return watch
 
 
 def _recorded(file: str | Path, version: int | None, unfinished: Unfinished) -> _Recorded | None:

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from cassette_lab.contracts import AbortController, Capabilities, SubagentRequest, SubagentRun
-from cassette_lab.errors import AbortError, ConfigError, ExistingFileError
+from cassette_lab.errors import AbortError, ConfigError, ExistingFileError, MismatchError
+from cassette_lab.host import record, replay
 from cassette_lab.host.agent import Agent
 from cassette_lab.host.context import Context
 from cassette_lab.host.driving import drive
@@ -252,6 +253,29 @@ async def _replayed(folder: Path, work: Agent, children: list[str]) -> Agent:
             await again.run(prompt)
     model.assert_consumed()
     return again
+
+
+async def _recorded_parent(folder: Path) -> str:
+    asked = Call("subagent", description="helper", prompt="child: help")
+    model = ScriptedModel({"ask": [asked, "done"], "child": ["helped"]})
+    work = Agent(model, sessions=folder, subagents="spawn", context=Context())
+    async with record(folder / "c.cassette.jsonl"), work:
+        await work.run("ask")
+    return work.session_id
+
+
+async def _replayed_parent(folder: Path, model: ReplayModel, **names: Any) -> str:
+    async with replay(folder / "c.cassette.jsonl"), Agent(model, subagents="spawn", context=Context(), **names) as work:
+        return (await work.run("ask")).text
+
+
+def test_a_replayed_parent_has_the_names_that_its_cassette_knows(tmp_path: Path) -> None:
+    session_id = play(_recorded_parent(tmp_path))
+    model = ReplayModel.from_files(f"{tmp_path}#{session_id}")
+    assert (model.provider, model.model) == ("scripted", "scripted-1")
+    assert play(_replayed_parent(tmp_path, model)) == "done"
+    with pytest.raises(MismatchError, match="the provider 'scripted' and the model 'other' now"):
+        play(_replayed_parent(tmp_path, ReplayModel.from_files(f"{tmp_path}#{session_id}"), model_name="other"))
 
 
 def test_a_family_of_sessions_replays_to_the_same_messages(tmp_path: Path) -> None:

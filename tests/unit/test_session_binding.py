@@ -118,6 +118,20 @@ def test_a_message_whose_blocks_the_client_joined_is_known_by_its_beginning() ->
     assert says(fresh(), "x", asked("part 1 and more", "by root-7")) == "unrecorded-session"  # blocks that were kept apart
 
 
+def test_calls_without_an_id_are_told_apart_by_how_their_sessions_began() -> None:
+    scripts = [script("root", "p1", "p2", first=("do it",)), script("child", "c1", "c2", first=("help",))]
+    binding = ScriptBinding(scripts, binding="content")
+    said = {"role": "assistant", "content": []}
+    assert says(binding, None, asked("do it")) == "p1"
+    assert says(binding, None, asked("help")) == "c1"
+    assert says(binding, None, asked("help"), said) == "c2"
+    assert says(binding, None, asked("a summary")) == "script-exhausted"  # of the last one
+    assert says(binding, None, asked("do it"), said) == "p2"
+    with pytest.raises(MismatchError) as caught:
+        ScriptBinding(scripts, binding="content").assert_consumed()
+    assert caught.value.diagnostic["unbound"] == 2
+
+
 def test_another_word_for_a_binding() -> None:
     with pytest.raises(ConfigError):
         ScriptBinding([], binding="by-name")  # type: ignore[arg-type]

@@ -62,7 +62,8 @@ class AgentResult:
 
     def __repr__(self) -> str:
         said = repr(self.text if len(self.text) <= _SHOWN_CHARACTERS else f"{self.text[: _SHOWN_CHARACTERS - 1]}…")
-        words = [self.stop_reason, f"turn {self.turn} of {show(self.session_id)}", f"text={show(said)}"]
+        session = f" of {show(self.session_id)}" if self.session_id else ""
+        words = [self.stop_reason, f"turn {self.turn}{session}", f"text={show(said)}"]
         if self.output is not None:
             value = repr(self.output)
             shown = value if len(value) <= _SHOWN_CHARACTERS else f"{value[: _SHOWN_CHARACTERS - 1]}…"
@@ -79,7 +80,8 @@ class Agent:
     default the model's own ``provider`` and ``model``.
     ``tools``: functions (see ``tool``). ``subagents``: ``"spawn"``, ``"fork"`` or both, to let the model delegate.
     ``instructions`` and ``persona``: the system prompt; a child has the instructions, too, and may get another persona.
-    ``output``: a JSON schema, or a type, that the answer must fit. ``max_tokens``, and ``options`` (``temperature``, …): of
+    ``output``: a JSON schema, or a type, that the answer must fit: the model calls the tool ``structured_output`` with it, or
+    says it as JSON. ``max_tokens``, and ``options`` (``temperature``, …): of
     every request. ``max_steps``: of one turn. ``max_depth``: how deep children of children may go. ``retry``: of failed calls.
     ``sessions``: a store, or a folder, for the logs of the agent and its children; None keeps them in memory. ``resume``: the
     id of a stored session to go on with. ``session_id``: of a new one. ``context``: the host that it belongs to and goes with.
@@ -181,10 +183,11 @@ class Agent:
         ``output`` takes the place of the agent's own. An abort of ``signal`` ends the turn with the stop reason ``aborted``;
         cancelling the caller does, too, waits a little for the clean-up, and raises ``CancelledError`` again.
 
-        Raises ``ModelFailure`` where the model fails for good, ``ConfigError`` while another turn runs, ``ClosedError`` after
-        ``dispose``, ``CassetteLabError`` (``STEP_LIMIT``, ``NO_OUTPUT``), what a listener of the host raises, and what a
-        cassette says of calls that it does not know.
+        Raises ``ModelFailure`` where the model fails for good, ``ConfigError`` while another turn runs, ``ClosedError``
+        after ``dispose``, ``CassetteLabError`` (``STEP_LIMIT``, ``INVALID_CALLS``, ``NO_OUTPUT``), what a listener of the
+        host raises, and what a cassette says of calls that it does not know.
         """
+        __tracebackhide__ = True
         wanted = self.parts.output if output is None else self._output(output)
         end, usage = await self.turn(prompt, wanted, signal)
         if end.stop_reason == "error" and end.error is not None:
@@ -196,6 +199,7 @@ class Agent:
         self, prompt: str | Sequence[JsonObject], wanted: Output | None, signal: AbortSignal | None
     ) -> tuple[TurnEnd, Usage]:
         """``run``, as the loop tells it: failures of the model are in the end, not raised."""
+        __tracebackhide__ = True
         if self.context.disposed:
             raise ClosedError("the agent is disposed; make a new one, or resume its session", code="AGENT_CLOSED")
         if self.is_running:
@@ -213,6 +217,7 @@ class Agent:
             tools=tools,
             signal=controller.signal,
             found=found,
+            wanted=wanted,
         )
         work = self._run(turn, blocks, controller)
         # Not create_task: a loop's task factory may run it before the next line.

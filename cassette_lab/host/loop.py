@@ -21,14 +21,15 @@ from cassette_lab.contracts import ABSENT, AbortSignal, ModelRequest, StreamChun
 from cassette_lab.errors import AbortError, CassetteLabError, ConfigError
 from cassette_lab.event_bus import ASSEMBLE, DISPOSED, REQUEST, Assembly, Attempt, EventBus, mark_loop_request
 from cassette_lab.host.agent_log import AgentLog
-from cassette_lab.host.answer import ERROR_FINISHES, Answer, failure_json, failure_of, failure_of_finish
+from cassette_lab.host.answer import ERROR_FINISHES, Answer, failure_json, failure_of, failure_of_finish, text_of
 from cassette_lab.host.llm import Llm
 from cassette_lab.host.models.failures import ModelFailure
 from cassette_lab.host.retrying import RetryPolicy
-from cassette_lab.host.structured import REMINDER, SECTION
+from cassette_lab.host.structured import REMINDER, SECTION, TOOL_NAME, Output
 from cassette_lab.host.tasks import wait_a_little
 from cassette_lab.host.tools import ABORTED_OUTPUT, Toolbox, ToolContext, ToolOutput, carry_out
 from cassette_lab.jsonio import JsonObject
+from cassette_lab.jsonio.text import show
 from cassette_lab.session.session import now_ms
 
 if TYPE_CHECKING:
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 
 MOST_REMINDERS: Final = 3
 """How often a model is told that its structured output is missing."""
+
+MOST_INVALID: Final = 5
+"""How often in a row a model may make the very same calls that no tool can take."""
 
 USER: Final[JsonObject] = {"kind": "user"}
 
@@ -80,11 +84,13 @@ class Turn:
         tools: Toolbox,
         signal: AbortSignal,
         found: list[Any] | None = None,
+        wanted: Output | None = None,
     ) -> None:
         self._agent = agent
         self._bus, self._llm, self._log = bus, llm, log
         self._config, self._tools, self._signal = config, tools, signal
-        self._found = found
+        self._found, self._wanted = found, wanted
+        self._invalid: tuple[Any, int] = (None, 0)
         self._in_step = False
         self._said: Sequence[JsonObject] = ()
         self.usages: list[JsonObject] = []
@@ -130,10 +136,16 @@ class Turn:
             if calls:
                 await self._log.flush()
                 news = ()
-            elif self._found is None:
+            elif self._found is None or self._wanted is None:
                 return TurnEnd("completed", self._said)
+            elif (value := self._wanted.told(text_of(self._said))) is not ABSENT:
+                return TurnEnd("completed", self._said, structured=value)
             elif reminders == MOST_REMINDERS:
-                raise CassetteLabError("the model does not give the structured output that was asked for", code="NO_OUTPUT")
+                raise CassetteLabError(
+                    "the model does not give the structured output that was asked for: it neither calls the tool "
+                    f"{TOOL_NAME} with a value that fits nor says one as JSON",
+                    code="NO_OUTPUT",
+                )
             else:
                 reminders += 1
                 news = [{"type": "text", "text": REMINDER}]
@@ -284,6 +296,23 @@ class Turn:
                     stopped = tasks[number] if number < len(tasks) else None
                     self._log_result(calls[number], seqs[number], stopped, stopped=True)
             raise
+        self._check_invalid(calls, [task.result()[0] for task in tasks])
+
+    def _check_invalid(self, calls: Sequence[JsonObject], outputs: Sequence[ToolOutput]) -> None:
+        """Raise ``CassetteLabError`` (``INVALID_CALLS``) where a model goes on and on with calls that cannot be made."""
+        if not all((output.error or {}).get("code") in _UNCALLABLE for output in outputs):
+            self._invalid = (None, 0)
+            return
+        made = [(call["name"], call["arguments"]) for call in calls]
+        times = self._invalid[1] + 1 if made == self._invalid[0] else 1
+        self._invalid = made, times
+        if times == MOST_INVALID:
+            why = text_of(outputs[0].content).removeprefix("Error: ")
+            raise CassetteLabError(
+                f"the model has made the same invalid call of the tool {show(calls[0]['name'])} {times} times in a row "
+                f"({show(why[:_LONGEST_WHY])}); look at the tool's description, or take another model",
+                code="INVALID_CALLS",
+            )
 
     async def _run_tool(self, call: JsonObject) -> tuple[ToolOutput, int]:
         context = ToolContext(self._agent, self._signal, call["id"])
@@ -327,6 +356,10 @@ class Turn:
         if self._signal.reason == DISPOSED:
             return "disposed"
         return "parent" if self._log.session.header.origin is not None else "user"
+
+
+_UNCALLABLE: Final = frozenset({"INVALID_ARGS", "UNKNOWN_TOOL"})
+_LONGEST_WHY: Final = 300
 
 
 async def _unchanged(payload: Any) -> Any:

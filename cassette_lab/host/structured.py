@@ -1,9 +1,14 @@
-"""Structured output: a JSON schema that an agent's last word must fit, as a tool that the model calls to end its turn."""
+"""Structured output: a JSON schema that an agent's last word must fit, as a tool that the model calls to end its turn.
+
+A last text that is JSON and fits counts as well: some models do not call the tool.
+"""
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
+from cassette_lab.contracts import ABSENT
 from cassette_lab.errors import CassetteLabError, ConfigError
 from cassette_lab.host.tools import FatalToolError, Tool, ToolContext, ToolError, ToolOutput, text_output
 from cassette_lab.jsonio import JsonObject, JsonSyntaxError, parse
@@ -74,6 +79,17 @@ class Output:
 
         return Tool(TOOL_NAME, "Give the answer, and end with it.", self._parameters, run)
 
+    def told(self, text: str) -> Any:
+        """The value that a last text is, where it is JSON (in a code fence or not) and fits; ``ABSENT`` where it is none."""
+        fenced = _FENCED.fullmatch(text.strip())
+        try:
+            value = parse(fenced[1] if fenced else text)
+            if self._is_wrapped and isinstance(value, dict) and value.keys() == {_WRAPPER} and self.misfit(value) is not None:
+                value = value[_WRAPPER]
+            return value if self.misfit(value) is None else ABSENT
+        except (JsonSyntaxError, RecursionError):
+            return ABSENT
+
     def misfit(self, value: Any) -> str | None:
         """Where ``value`` does not fit the schema; None where it does."""
         from jsonschema.exceptions import ValidationError, best_match
@@ -104,6 +120,7 @@ class Output:
 
 
 _LONGEST_MISFIT: Final = 500
+_FENCED: Final = re.compile(r"```[a-z]*\n(.*)\n```", re.DOTALL)
 
 
 def _wrapped(schema: JsonObject) -> JsonObject:

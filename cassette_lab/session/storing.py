@@ -109,7 +109,9 @@ class WritableStore(ABC):
         return MissingFileError(f"there is no session {shown(session_id)} in this store", path=self._place)
 
     def _taken(self, session_id: str, path: Path) -> ExistingFileError:
-        return ExistingFileError(f"there is a session {shown(session_id)} already; resume it, or take another id", path=path)
+        return ExistingFileError(
+            f"there is a session {shown(session_id)} already; go on with it by resume=…, or take another session_id", path=path
+        )
 
     @abstractmethod
     def _lock(self, session_id: str) -> SessionLock:

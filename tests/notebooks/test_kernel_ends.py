@@ -75,6 +75,17 @@ def test_an_interrupt_aborts_the_calls_and_closes_the_file(kernel: Kernel, file:
     assert kernel.run("1 + 1").result == "2"
 
 
+@pytest.mark.parametrize(
+    "call", ["await agent.run('hi')", "await agent.delegate('hi')", "await asyncio.gather(agent.run('hi'), asyncio.sleep(60))"]
+)
+def test_an_interrupt_stops_an_agent_in_a_plain_cell(kernel: Kernel, call: str) -> None:
+    cell = f"agent = cl.Agent(cl.ScriptedModel(cl.Say('late', delay_s=60)))\nprint('ready', flush=True)\n{call}"
+    error, seconds, _ = interrupted(kernel, cell)
+    assert error.partition(":")[0] in ("KeyboardInterrupt", "CancelledError")
+    assert seconds < MOST_S
+    assert not kernel.run("print(agent.is_running)").error
+
+
 def test_a_plain_body_is_interrupted_too(kernel: Kernel, file: str) -> None:
     error, seconds, _ = interrupted(
         kernel, f"%%cassette record {file}\nprint('ready', flush=True)\nimport time\ntime.sleep(60)"

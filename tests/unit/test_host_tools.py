@@ -13,8 +13,10 @@ from pydantic import BaseModel, Field
 
 from cassette_lab.contracts import AbortSignal
 from cassette_lab.errors import CassetteLabError, ConfigError
+from cassette_lab.host.agent import Agent
+from cassette_lab.host.context import Context
 from cassette_lab.host.docstrings import read_docstring
-from cassette_lab.host.models.scripted import Call
+from cassette_lab.host.models.scripted import Call, ScriptedModel
 from cassette_lab.host.structured import Output
 from cassette_lab.host.tools import Toolbox, ToolContext, ToolError, ToolOutput, carry_out, failed, tool
 from tests.unit.host_samples import agent, facts_of
@@ -284,6 +286,36 @@ def test_an_answer_has_the_type_that_was_asked_for(wanted: Any, given: Any, valu
             return (await work.run("go", output=wanted)).output
 
     assert play(scenario()) == value
+
+
+@pytest.mark.parametrize(
+    ("wanted", "text", "value"),
+    [
+        (Order, '{"item": "x", "count": 2}', Order(item="x", count=2)),
+        (Order, '```json\n{"item": "x", "count": 2}\n```', Order(item="x", count=2)),
+        (list[int], "[1, 2]", [1, 2]),
+        (list[int], '{"value": [1, 2]}', [1, 2]),
+    ],
+)
+def test_a_last_text_that_is_json_and_fits_is_the_answer(wanted: Any, text: str, value: Any) -> None:
+    async def scenario() -> Any:
+        async with agent(text) as work:
+            return (await work.run("go", output=wanted)).output
+
+    assert play(scenario()) == value
+
+
+def test_the_same_invalid_call_again_and_again_ends_the_turn() -> None:
+    model = ScriptedModel(lambda request: Call("double", '{"n": "no number"' if len(request.messages) > 2 else "[]"))
+    work = Agent(model, tools=[double], context=Context())
+    with pytest.raises(CassetteLabError, match="same invalid call of the tool double 5 times in a row") as raised:
+        play(work.run("go"))
+    assert (raised.value.code, len(model.requests)) == ("INVALID_CALLS", 6)
+
+
+def double(n: int) -> int:
+    """Twice that."""
+    return 2 * n
 
 
 def test_a_model_that_does_not_answer_fails_in_the_end() -> None:

@@ -90,7 +90,7 @@ RACE = """
 REFUSALS = {
     "LockedError another writer has the session 'root' open; close that one, or fork the session",
     "ExistingFileError another session 'root' was stored meanwhile; take another id",
-    "ExistingFileError there is a session 'root' already; resume it, or take another id",
+    "ExistingFileError there is a session 'root' already; go on with it by resume=…, or take another session_id",
 }
 
 

@@ -134,6 +134,7 @@ HARNESS_RECORDING: Final = (
            metavar="URL"),
     Option("--api-key-env", "api_key_env", "the environment variable with the key; default DEEPSEEK_API_KEY", kind=str,
            metavar="NAME"),
+    Option("--no-key", "api_key_env", "the endpoint needs no key: none is read, and none is sent", sets=None),
 )  # fmt: skip
 HARNESS_REPLAYING: Final = (Option("--strict", "strict", "an error where the run of the harness departs from its recording"),)
 
@@ -189,6 +190,8 @@ def parse(line: str, namespace: Mapping[str, Any] | None = None) -> Command:
     timed = bool(values.pop(TIME.name, False))
     given = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
     _check_harness(verb, files, given)
+    if "--no-key" in words and any(word.partition("=")[0] == "--api-key-env" for word in words):
+        raise UsageError("--no-key and --api-key-env exclude each other")
     if verb.name == "record" and given.get("write_mode") != "once":
         for option in REPLAYING:
             if option.name in given:

@@ -128,7 +128,7 @@ def test_an_interrupt_ends_the_runtime_and_its_tools(harness: Kernel, model: Moc
         return any(mark in _arguments(entry) for entry in Path("/proc").glob("[0-9]*/cmdline"))
 
     cell = harness.begin(
-        f"%%cassette record runs/stopped --harness --base-url {model.base_url} --api-key-env NONE --cwd one\n"
+        f"%%cassette record runs/stopped --harness --base-url {model.base_url} --no-key --cwd one\n"
         "await cl.harness().run('BUSY work')"
     )
     deadline = time.monotonic() + 30

@@ -129,6 +129,9 @@ def test_every_option_of_a_run_of_the_harness(monkeypatch: pytest.MonkeyPatch) -
     line = "record runs/a --harness --model large --base-url {url} --api-key-env KEY --cwd ~/work --write-mode truncate --time"
     given = {"harness": True, "model": "large", "base_url": "http://x", "api_key_env": "KEY", "cwd": "/home/ada/work"}
     assert parse(line, {"url": "http://x"}) == Command("record", ("runs/a",), {**given, "write_mode": "truncate"}, timed=True)
+    assert parse("record a --harness --no-key").given == {"harness": True, "api_key_env": None}
+    with pytest.raises(UsageError, match="--no-key and --api-key-env"):
+        parse("record a --harness --no-key --api-key-env KEY")
     assert parse("replay a --harness --strict --cwd b").given == {"harness": True, "strict": True, "cwd": "b"}
 
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -91,8 +92,8 @@ def demo(environment: Environment, rest: list[str]) -> int:
 
 
 def lab(environment: Environment, rest: list[str]) -> int:
-    """JupyterLab; it refuses to run for root unless told to."""
-    environment.prepare(tests=False)
+    """JupyterLab, with the real harness for the notebooks that run it; it refuses to run for root unless told to."""
+    environment.prepare(tests=False, harness=True)
     root = ["--allow-root"] if is_root() else []
     return environment.become("python", "-m", "jupyterlab", f"--ServerApp.root_dir={ROOT / 'notebooks'}", *root, *rest)
 
@@ -236,17 +237,18 @@ class Environment:
             raise Stop(f"there is no program {program!r} in the environment or on PATH")
         return found
 
-    def prepare(self, *, tests: bool = True) -> None:
-        """Make the environment, or bring it up to date; does nothing when it is."""
+    def prepare(self, *, tests: bool = True, harness: bool = False) -> None:
+        """Make the environment, or bring it up to date; does nothing when it is. What tests need includes the harness."""
         stamp = self.folder / ".cassette-lab-stamp"
         facts = [ROOT.as_posix(), ".".join(map(str, self.version)), UV]
         files = [(ROOT / name).read_bytes() for name in ("pyproject.toml", "uv.lock")]
         wanted = hashlib.sha256("\n".join(facts).encode() + b"".join(files)).hexdigest()
         state = read(stamp).split()
-        if state[:1] == [wanted] and ("test" in state or not tests) and self.python.exists():
+        extras = {"test"} if tests else {"harness"} if harness and has_harness() else set()
+        if state[:1] == [wanted] and ("test" in state or extras <= set(state)) and self.python.exists():
             return
         is_ready = state[:1] == [wanted] and self.python.exists()
-        what = "adding what tests and servers need to" if is_ready else "setting up"
+        what = "adding what this command needs to" if is_ready else "setting up"
         say(f"{what} {self.folder.name} (Python {'.'.join(map(str, self.version))}); this happens once")
         if shutil.disk_usage(ROOT).free < ROOM_NEEDED_BYTES:
             raise Stop(
@@ -254,11 +256,11 @@ class Environment:
             )
         started = time.monotonic()
         self.make()
-        extra = ["--extra", "test"] if tests or "test" in state else []
-        if not self.sync_with_uv(extra):
-            self.install_with_pip(tests=bool(extra))
+        extras |= {"test", "harness"} & set(state)
+        if not self.sync_with_uv(sorted(extras)):
+            self.install_with_pip(sorted(extras))
         self.quietly(str(self.python), "-m", "compileall", "-qq", str(ROOT / "cassette_lab"))
-        stamp.write_text(" ".join([wanted, *extra[1:]]), encoding="utf-8")
+        stamp.write_text(" ".join([wanted, *sorted(extras)]), encoding="utf-8")
         say(f"ready in {time.monotonic() - started:.0f} s")
 
     def make(self) -> None:
@@ -279,18 +281,19 @@ class Environment:
                 "`apt install python3-venv` helps, or name another interpreter with --python"
             )
 
-    def sync_with_uv(self, extra: list[str]) -> bool:
+    def sync_with_uv(self, extras: list[str]) -> bool:
         """Install exactly what uv.lock says. False where uv cannot be had or cannot reach the packages."""
         if not self.quietly(str(self.python), "-m", "pip", "install", *PIP_OPTIONS, UV):
             return False
         # Compiled here and now: where Python may not write bytecode later, every start would take seconds.
         sync = ["sync", "--frozen", "--inexact", "--compile-bytecode", "--quiet", "--project", str(ROOT)]
-        return self.quietly(str(self.python), "-m", "uv", *sync, "--python", str(self.python), *extra)
+        chosen = [word for extra in extras for word in ("--extra", extra)]
+        return self.quietly(str(self.python), "-m", "uv", *sync, "--python", str(self.python), *chosen)
 
-    def install_with_pip(self, *, tests: bool) -> None:
+    def install_with_pip(self, extras: list[str]) -> None:
         """Second choice, for machines whose packages come from where only pip knows."""
         say("uv did not work here; installing with pip")
-        project = f"{ROOT}[test]" if tests else str(ROOT)
+        project = f"{ROOT}[{','.join(extras)}]" if extras else str(ROOT)
         if not self.quietly(str(self.python), "-m", "pip", "install", *PIP_OPTIONS, "--editable", project):
             raise Stop(
                 "the packages could not be installed (pip's words are above); is there a network, and does pip reach PyPI?"
@@ -304,6 +307,12 @@ class Environment:
         if done.returncode:
             print("\n".join(done.stdout.strip().splitlines()[-3:])[-1000:], file=sys.stderr, flush=True)
         return done.returncode == 0
+
+
+def has_harness() -> bool:
+    """Whether the real harness has a build for this machine; the extra `test` in pyproject.toml says the same."""
+    machines = {"linux": {"x86_64", "aarch64"}, "win32": {"AMD64"}}
+    return sys.platform == "darwin" or platform.machine() in machines.get(sys.platform, set())
 
 
 def find_python(named: str | None) -> tuple[str, tuple[int, int, int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -119,7 +120,31 @@ def test_a_prepared_environment_is_left_alone(tmp_path: Path, monkeypatch: pytes
     environment.prepare()
     environment.prepare()
     environment.prepare(tests=False)
-    assert made == [[], ["--extra", "test"]]
+    environment.prepare(tests=False, harness=True)
+    assert made == [[], ["test"]], "what tests need has the harness, too"
+
+
+def test_notebooks_get_the_harness_where_it_has_a_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    environment = dev.Environment(None)
+    environment.folder = tmp_path
+    environment.python = Path(sys.executable)
+    made: list[list[str]] = []
+
+    def sync(extras: list[str]) -> bool:
+        made.append(extras)
+        return True
+
+    monkeypatch.setattr(environment, "make", lambda: None)
+    monkeypatch.setattr(environment, "sync_with_uv", sync)
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setattr(platform, "machine", lambda: "riscv64")
+    environment.prepare(tests=False, harness=True)
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+    for _ in range(2):
+        environment.prepare(tests=False, harness=True)
+    environment.prepare(tests=False)
+    environment.prepare()
+    assert made == [[], ["harness"], ["harness", "test"]]
 
 
 @pytest.mark.parametrize(
@@ -150,4 +175,4 @@ def test_what_is_added_to_a_ready_environment_is_not_called_a_second_setting_up(
     for tests in (False, False, True, True):
         environment.prepare(tests=tests)
         told.append(capsys.readouterr().err.partition("(")[0])
-    assert told == [f"· setting up {tmp_path.name} ", "", f"· adding what tests and servers need to {tmp_path.name} ", ""]
+    assert told == [f"· setting up {tmp_path.name} ", "", f"· adding what this command needs to {tmp_path.name} ", ""]

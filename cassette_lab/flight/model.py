@@ -13,6 +13,8 @@ from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 from cassette_lab.contracts import FailureCode
 from cassette_lab.jsonio import JsonObject
+from cassette_lab.jsonio.text import show
+from cassette_lab.words import duration_text
 
 PROTOCOL_VERSION: Final = 1
 RECORD_SCHEMA_VERSION: Final = 1
@@ -200,6 +202,20 @@ class Outcome(NamedTuple):
     first_chunk_ms: float | None = None
     usage: Usage | None = None
 
+    def __repr__(self) -> str:
+        return f"<outcome: {self.summary}>"
+
+    @property
+    def summary(self) -> str:
+        """In words, ``finished (stop), first chunk 120 ms, total 1.4 s, tokens in 10, out 3``, without what is not known."""
+        words = [self.kind if self.detail is None else f"{self.kind} ({show(self.detail)})"]
+        timed = (("first chunk", self.first_chunk_ms), ("total", self.total_ms))
+        words += [f"{name} {duration_text(duration_ms)}" for name, duration_ms in timed if duration_ms is not None]
+        if self.usage is not None:
+            counted = (("tokens in", self.usage.input_tokens), ("out", self.usage.output_tokens))
+            words += [f"{name} {count:,g}" for name, count in counted if count is not None]
+        return ", ".join(words)
+
     @property
     def detail(self) -> str | None:
         """The kind of finish, the kind of error or the reason."""
@@ -285,6 +301,14 @@ class FlightRecord(NamedTuple):
     omissions: Omissions = NOTHING_OMITTED
     outcome: Outcome = RUNNING
     extra: RecordExtra = NO_EXTRA
+
+    def __repr__(self) -> str:
+        place = f"turn {self.turn}, step {self.step}, attempt {self.attempt}"
+        model = show(f"{self.request.provider} / {self.request.model}")
+        failed = "" if self.extra.http_status is None else f", HTTP {self.extra.http_status}"
+        code = "" if self.extra.error_code is None else f", {self.extra.error_code}"
+        session = show(self.session_id)
+        return f"<flight record {show(self.id[:8])} of {session}: {place}, {model}, {self.outcome.summary}{failed}{code}>"
 
     @property
     def evidence(self) -> tuple[tuple[str, str], ...]:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 _NUMBER: Final = re.compile(rf"[\d,.]+|{UNKNOWN}")
 _EVENTS: Final = re.compile(r"\bevents\b", re.IGNORECASE)
 
+_ENDED: Final = {"error": "failed", "aborted": "aborted", "max-tokens": "cut at a limit", "refusal": "refused"}
+
 SHOWN_PROBLEMS: Final = 10
 SHOWN_CASSETTES: Final = 10
 """How many rows the lab shows of itself; its tables have all."""
@@ -209,10 +211,13 @@ class Lab:
         words += [f"{number:,} {name}" for name, number in numbers.items() if number]
         if len(self.sessions):
             words.append(_count(len(self.sessions), "session"))
-            sums = {name: pc.sum(self.sessions[name]).as_py() or 0 for name in ("turns", "tool_errors")}
-            words += [_count(sums["turns"], "turn"), *([_count(sums["tool_errors"], "tool error")] * bool(sums["tool_errors"]))]
+            sums = {name: pc.sum(self.sessions[name]).as_py() or 0 for name in ("turns", "model_calls", "tool_errors")}
+            words += [_count(sums["turns"], "turn"), _count(sums["model_calls"], "model call")]
+            words += [_count(sums["tool_errors"], "tool error")] * bool(sums["tool_errors"])
         if len(self.flight_health):
-            words.append(_count(len(self.flights), "model request"))
+            words.append(_count(len(self.flights), "flight record"))
+        ends = Counter(end for end in self.sessions["end_kind"].to_pylist() if end not in (None, "completed"))
+        words += [f"{_count(ends[end], 'session')} {_ENDED.get(end, f'ended: {show(end)}')}" for end in sorted(ends)]
         if len(self.problems):
             words.append(f"{_count(len(self.problems), 'file')} not loaded")
         return f"{'✕' if len(self.problems) else '✓'} {' · '.join(words)}"

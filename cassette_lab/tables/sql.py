@@ -144,8 +144,15 @@ def _is_number(kind: pa.DataType) -> bool:
 
 
 def _cell(value: Any) -> str:
-    text = "" if value is None else show(str(value))
+    text = "" if value is None else _number(value) if isinstance(value, float) else show(str(value))
     return text if len(text) <= _CLIP else text[: _CLIP - 1] + "…"
+
+
+def _number(value: float) -> str:
+    """A number as it is read: three decimals, of a small one three digits; as it is where that is no longer."""
+    text = repr(value)
+    rounded = f"{value:.3f}" if 1 <= abs(value) < 1e15 else f"{value:.3g}"
+    return rounded if len(rounded) < len(text) else text
 
 
 def _reason(error: Exception) -> str:

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from cassette_lab.errors import ConfigError
-from cassette_lab.flight.model import Omissions, Outcome, RecordExtra
+from cassette_lab.flight.model import Omissions, Outcome, RecordExtra, Usage
 from cassette_lab.flight.recorder import FlightConfig, FlightRecorder
 from cassette_lab.jsonio import MAX_SAFE_INTEGER
-from tests.unit.flight_samples import record
+from tests.unit.flight_samples import record, shape
 
 DONE = Outcome("finished", finish="stop", total_ms=2.0)
 
@@ -346,3 +346,15 @@ def test_a_diff_is_by_default_of_the_newest_and_the_one_before_of_its_session() 
     assert recorder.diff("gone").ids == ("gone",)
     with pytest.raises(ConfigError, match="needs two"):
         recorder.diff(to_id="other")
+
+
+def test_a_record_and_its_outcome_are_one_line_each() -> None:
+    done = Outcome("finished", finish="stop", total_ms=1_400, first_chunk_ms=120, usage=Usage(1_500, 3))
+    assert repr(done) == "<outcome: finished (stop), first chunk 120 ms, total 1.4 s, tokens in 1,500, out 3>"
+    failed = Outcome("threw", error="error", total_ms=2.0)
+    shown = repr(record("a1b2c3d4-x", outcome=failed, extra=RecordExtra(error_code="SERVER", http_status=500)))
+    assert shown == (
+        "<flight record a1b2c3d4 of s: turn 1, step 1, attempt 1, mock / m-1, threw (error), total 2.0 ms, HTTP 500, SERVER>"
+    )
+    assert repr(Outcome("running")) == "<outcome: running>"
+    assert "\x1b" not in repr(record("\x1b[31m", session_id="\x1b", request=shape("\x1b")))

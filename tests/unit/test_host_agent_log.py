@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from cassette_lab.host.agent import AgentResult
 from cassette_lab.host.agent_log import AgentLog
 from cassette_lab.session.persistence import StoredSession
 from cassette_lab.session.session import Session, new_header
 from cassette_lab.session.store_jsonl import JsonlStore
+from cassette_lab.session.usage import Usage
 from tests.unit.upstreams import play
 
 
@@ -95,3 +97,12 @@ def test_a_header_is_logged_when_it_is_news() -> None:
     for model in ("a", "a", "b", "a"):
         log.request_header({"config": {"model": model}})
     assert [event.data["reason"] for event in log.session.events] == ["initial", "change", "change"]
+
+
+def test_a_result_is_one_line() -> None:
+    usage = Usage(input_tokens=1_500, output_tokens=3)
+    result = AgentResult("completed", "It is 4. " * 100, output={"sum": 4}, usage=usage, turn=2, session_id="sums")
+    shown = repr(result)
+    assert shown.startswith("<agent result: completed, turn 2 of sums, text='It is 4. ")
+    assert shown.endswith("…', output={'sum': 4}, tokens in 1,500, out 3>")
+    assert len(shown) < 250

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime as dt
 import json
 import re
@@ -247,13 +248,26 @@ def test_the_lab_shows_its_requests(tmp_path: Path) -> None:
     lab = reports.load(parse(f"load {tmp_path}"))  # as the magic does
     shown = lab._repr_mimebundle_()
     assert shown["text/plain"].splitlines()[:3] == [
-        "✓ 3 model requests",
+        "✓ 3 flight records",
         "  3 requests in 1 file of flight records: 2 finished, 1 running · 2 requests not told whose",
         "  mock / m-1 · 3 requests · first chunk 456 ms · total 990 ms (medians)",
     ]
     assert "no calls were recorded" not in shown["text/plain"]
     for cell in ("mock / m-1", "3", "2", "456 ms", "990 ms", "150", "30"):
         assert f"<bdi>{cell}</bdi>" in shown["text/html"]
+
+
+def test_the_first_line_counts_calls_and_says_which_sessions_failed(tmp_path: Path) -> None:
+    async def play() -> None:
+        for name, answer in (("good", "Done."), ("bad", ModelFailure("no", code="AUTH"))):
+            async with Agent(ScriptedModel(answer), sessions=tmp_path, session_id=name) as agent:
+                with contextlib.suppress(ModelFailure):
+                    await agent.run("Hi")
+
+    asyncio.run(play())
+    save(tmp_path / "a.flight.json", record("r1"))
+    first = repr(load(tmp_path)).splitlines()[0]
+    assert first == "✓ 2 sessions · 2 turns · 2 model calls · 1 flight record · 1 session failed"
 
 
 def test_tables_of_flights_are_written_where_there_are_some(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -247,3 +247,9 @@ def test_tables_that_cannot_be_written(lab: Lab, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(ConfigError, match="name another folder"):
         write_tables(lab, tmp_path / "file")
+
+
+def test_numbers_are_shown_short_and_kept_whole() -> None:
+    found = SqlResult(pa.table({"ratio": [1 / 3], "ms": [2000 / 3], "tiny": [1e-7 / 3], "whole": [2.0]}))
+    assert repr(found).splitlines()[1].split() == ["0.333", "666.667", "3.33e-08", "2.0"]
+    assert found["ratio"].to_pylist() == [1 / 3]

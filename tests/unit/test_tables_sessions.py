@@ -93,7 +93,7 @@ def test_logs_and_cassettes_stand_in_one_lab(runs: Path) -> None:
     assert (row["format"], row["end_kind"], row["open"], row["encoding"]) == (0, "completed", False, "jsonl")
     assert (row["started_at"], row["duration_ms"]) == (dt.datetime.fromtimestamp(START_MS / 1000 + 0.010, dt.UTC), 60)
     assert "1 cassette verified" in repr(lab)
-    assert "2 sessions · 2 turns · 2 tool errors" in repr(lab)
+    assert "2 sessions · 2 turns · 2 model calls · 2 tool errors" in repr(lab)
 
 
 def test_what_a_fork_inherited_is_there_and_marked(runs: Path) -> None:

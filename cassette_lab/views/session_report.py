@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from cassette_lab.views.drawing import Drawing
 from cassette_lab.views.page import count_text, html_table, note
 from cassette_lab.views.rows import shown, source_text
-from cassette_lab.views.session_rows import chosen_root, session_name
+from cassette_lab.views.session_rows import chosen_root, names_in, session_name
 from cassette_lab.views.spent import time_went
 from cassette_lab.views.waterfalls import waterfall
 from cassette_lab.words import UNKNOWN, duration_text, plural, was
@@ -67,16 +67,18 @@ def trust(lab: Lab) -> str:
 def _sessions(lab: Lab) -> Iterator[str]:
     facts = {(row["source"], row["session_id"]): row for row in lab.sessions.to_pylist()}
     told = lab.tree().to_pylist()
-    rows = [_row(facts[row["source"], row["session_id"]], row["depth"]) for row in told[:SESSION_ROWS]]
+    called = names_in(lab)
+    keys = [((row["source"], row["session_id"]), row["depth"]) for row in told[:SESSION_ROWS]]
+    rows = [_row(facts[key], depth, called[key]) for key, depth in keys]
     yield note("calls: of models; tools: calls of tools, with ✕ those that failed; each session's own, without its subagents'")
     yield html_table(_HEAD, rows, numeric={2, 3, 4, 5, 6, 7, 8, 9, 11}, wrap={12})
     if len(told) > SESSION_ROWS:
         yield note(f"the first {SESSION_ROWS} of {plural(len(told), 'session')}")
 
 
-def _row(row: dict[str, Any], depth: int) -> list[str]:
+def _row(row: dict[str, Any], depth: int, name: str) -> list[str]:
     return [
-        "\N{EM SPACE}" * min(depth, 8) + session_name(row["session_id"]),
+        "\N{EM SPACE}" * min(depth, 8) + session_name(name),
         UNKNOWN if row["started_at"] is None else f"{row['started_at']:%Y-%m-%d %H:%M}",
         duration_text(row["duration_ms"]),
         duration_text(row["active_ms"]),

@@ -96,6 +96,14 @@ def session_name(session_id: str) -> str:
     return f"{text[:_SHORT]}…" if len(text) == _UUID and text.count("-") == 4 else text
 
 
+def names_in(lab: Lab) -> dict[tuple[str, str], str]:
+    """The names of the sessions in their lab, by file and id: with a folder where several have that id."""
+    from cassette_lab.tables.session_names import session_names
+
+    sources, ids = lab.sessions["source"].to_pylist(), lab.sessions["session_id"].to_pylist()
+    return dict(zip(zip(sources, ids, strict=True), session_names(sources, ids), strict=True))
+
+
 def end_word(kind: str, error_code: str | None) -> str:
     """How a turn ended, beside a bar."""
     return "limit" if kind == "max-tokens" else shown(error_code or kind)

@@ -8,7 +8,7 @@ from cassette_lab.views.bars import Bar, Segment, bars_chart, bars_text
 from cassette_lab.views.drawing import Cells, Drawing
 from cassette_lab.views.layout import Label, empty, time_axis, time_unit
 from cassette_lab.views.rows import shown
-from cassette_lab.views.session_rows import session_name
+from cassette_lab.views.session_rows import names_in, session_name
 from cassette_lab.views.theme import CATEGORIES, QUICKER, Category
 from cassette_lab.words import UNKNOWN, duration_text, plural
 
@@ -47,7 +47,7 @@ def time_went(lab: Lab) -> Drawing:
     rows.sort(key=lambda row: (-_active(row), row["source"], row["session_id"]))
     left, rows = rows[SHOWN_SESSIONS:], rows[:SHOWN_SESSIONS]
     title = "Where the time went"
-    called = _called(lab)
+    called = names_in(lab)
     bars = [_bar(row, called[row["source"], row["session_id"]]) for row in rows]
     longest = max([1.0, *(bar.end for bar in bars)])
     notes = [" · ".join(words for name, words in _WORDS.items() if any(row[name] for row in rows))]
@@ -75,14 +75,6 @@ def time_went(lab: Lab) -> Drawing:
 
 def _active(row: dict[str, Any]) -> float:
     return float(sum(row[name] for name in _LOOKS))
-
-
-def _called(lab: Lab) -> dict[tuple[str, str], str]:
-    """The names of the sessions in their lab, by file and id."""
-    from cassette_lab.tables.session_names import session_names
-
-    sources, ids = lab.sessions["source"].to_pylist(), lab.sessions["session_id"].to_pylist()
-    return dict(zip(zip(sources, ids, strict=True), session_names(sources, ids), strict=True))
 
 
 def _bar(row: dict[str, Any], called: str) -> Bar:

@@ -15,7 +15,7 @@ from cassette_lab.views.bars import Bar, Segment, bars_chart, bars_text
 from cassette_lab.views.drawing import Cells, Drawing
 from cassette_lab.views.layout import PLOT_WIDTH, Label, empty, time_axis, time_unit
 from cassette_lab.views.rows import shown
-from cassette_lab.views.session_rows import Call, Shown, Try, chosen_root, family, session_name
+from cassette_lab.views.session_rows import Call, Shown, Try, chosen_root, family, names_in, session_name
 from cassette_lab.views.theme import CATEGORIES, QUICKER, TIMES, Category
 from cassette_lab.words import duration_text, plural
 
@@ -72,7 +72,11 @@ def waterfall(
         return Drawing(title, (_NOTHING,), Cells(("session",), []), lambda: empty(title, _NOTHING), lambda _: [_NOTHING])
     sessions = family(lab, root)
     title = " · ".join(
-        ["Waterfall", shown(_called(lab, sessions[0])), *([plural(len(sessions) - 1, "subagent")] if len(sessions) > 1 else [])]
+        [
+            "Waterfall",
+            shown(names_in(lab)[sessions[0].source, sessions[0].session_id]),
+            *([plural(len(sessions) - 1, "subagent")] if len(sessions) > 1 else []),
+        ]
     )
     axis = _Axis(sessions)
     notes = _notes(sessions, axis, others)
@@ -93,13 +97,6 @@ def waterfall(
 
     cells = _cells(sessions) if detailed else _joined_cells(sessions[:max_rows])
     return Drawing(title, tuple(notes), cells, build, lambda columns: bars_text(bars, axis.length, columns))
-
-
-def _called(lab: Lab, session: Shown) -> str:
-    """The session's name in its lab."""
-    from cassette_lab.tables.session_names import session_names
-
-    return session_names(lab.sessions["source"].to_pylist(), lab.sessions["session_id"].to_pylist())[session.row]
 
 
 def _lab(data: Any) -> Lab:

@@ -14,7 +14,7 @@ from cassette_lab.errors import ConfigError, FormatError
 from cassette_lab.session.frames import compress_frame
 from cassette_lab.tables import load, write_tables
 from cassette_lab.tables.session_names import session_names
-from cassette_lab.views import time_went, waterfall
+from cassette_lab.views import report, time_went, waterfall
 from tests.unit.cassette_samples import siblings, write
 from tests.unit.session_samples import START_MS, header
 from tests.unit.session_told import AT, chunk, ev, finish, message, run
@@ -239,6 +239,8 @@ def test_sessions_of_one_id_are_shown_with_their_folders(runs: Path, monkeypatch
     for shown in (repr(lab), lab._repr_mimebundle_()["text/html"], repr(lab.tree()), "\n".join(time_went(lab).draw_text(120))):
         assert "runs/--p--#root" in shown
         assert "runs/copy#root" in shown
+    page = report(lab, runs / "report.html").read_text()
+    assert "runs/copy#root" in page
     assert waterfall(lab, "runs/copy#root").title.startswith("Waterfall · runs/copy#root")
     monkeypatch.chdir(runs)
     assert waterfall(load("copy"), "copy#root").title.startswith("Waterfall · root"), "from the working directory, too"

@@ -85,7 +85,7 @@ class RequestTimes:
         rows = []
         for record, bar in zip(self.records, self.bars, strict=True):
             texts = {name: f"<bdi>{escape(text)}</bdi>" for name, text in _cells(record, self.words).items()}
-            texts["bar"] = self._svg(bar, 100)
+            texts["bar"] = self._svg(bar, 80)
             rows.append("<tr>" + "".join(_cell("td", name, texts[name]) for name in names) + "</tr>")
         return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
 

@@ -19,7 +19,7 @@ INDENT: Final = 16
 DEEPEST: Final = 8
 """Levels of indentation; what lies deeper stands at this level."""
 
-LABEL_COLUMNS: Final = 34
+LABEL_COLUMNS: Final = 40
 MAX_ROWS: Final = 60
 TICKS: Final = 6
 
@@ -179,7 +179,7 @@ def bar_columns(labels: Sequence[Label], notes: Sequence[str], columns: int) -> 
 
 
 def _label_columns(labels: Sequence[Label], columns: int) -> int:
-    return min(columns // 3, max([4, *(text_width(label.text) + 2 * min(label.depth, DEEPEST) for label in labels)]))
+    return min(2 * columns // 5, max([4, *(text_width(label.text) + 2 * min(label.depth, DEEPEST) for label in labels)]))
 
 
 def _inset(label: Label) -> int:

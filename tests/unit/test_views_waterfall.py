@@ -10,7 +10,9 @@ import pytest
 import cassette_lab as cl
 from cassette_lab.errors import ConfigError
 from cassette_lab.views import Drawing, timeline, waterfall
-from cassette_lab.views.theme import TIMES
+from cassette_lab.views.bars import Bar, Segment, bars_text
+from cassette_lab.views.layout import Label
+from cassette_lab.views.theme import CATEGORIES, TIMES
 from tests.unit.session_samples import START_MS, header, text, write
 from tests.unit.session_told import AT, ev, finish, message
 from tests.unit.test_views_charts import bars, hovers, texts
@@ -171,3 +173,9 @@ def test_many_subagents_are_a_small_picture(tmp_path: Path) -> None:
     assert any("a row for each session, 71 sessions left out" in note for note in drawing.notes)
     assert len(drawing.svg) < 2_000_000
     assert len(rows(drawing)) == 80
+
+
+def test_a_long_id_is_whole_beside_its_bar() -> None:
+    name = "release-check-2026-11-30-evening-1"
+    line, *_ = bars_text([Bar(Label(name), (Segment(0.0, 1.0, CATEGORIES["completed"], ""),), "1.0 ms")], 1.0, 88)
+    assert line.startswith(f"{name}  █")

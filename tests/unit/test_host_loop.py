@@ -122,7 +122,7 @@ def test_the_log_of_a_run_tells_all_its_facts(tmp_path: Path) -> None:
     assert noted == [0.5]
     assert [(call.name, call.has_result) for call in facts.tool_calls] == [("add", True)]
     assert facts.final_text == "Again."
-    assert facts.usage.input_tokens == 10 + 7 + 10 + 10  # with the failed one
+    assert facts.usage.input_tokens == 3 + 7 + 8 + 10  # words, with those of the failed one
     headers = [event.data for event in logged(tmp_path, work.session_id).events() if event.type == "request/header"]
     assert [header["reason"] for header in headers] == ["initial"]
     assert headers[0]["header"]["system"] == "Be brief."

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias
 from cassette_lab.contracts import ModelRequest, StreamChunk
 from cassette_lab.errors import ConfigError
 from cassette_lab.jsonio import JsonObject, canonical
+from cassette_lab.jsonio.text import show
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,8 @@ class Say:
     """One answer: ``reasoning``, ``text`` and tool ``calls``, in this order.
 
     ``delay_s`` is waited before the first chunk, ``pace_s`` before each further one. ``finish`` is the finish reason's kind;
-    by default what fits. ``error`` is raised in its place, after everything else. ``usage`` is by default a count of words.
+    by default what fits. ``error`` is raised in its place, after everything else. ``usage`` is by default a count of words: of
+    all that was asked, and of all that is said.
     """
 
     text: str = ""
@@ -97,7 +99,7 @@ class ScriptedModel:
             answer = await answer
         say = _as_say(answer)
         await _pause(self._delay_s + say.delay_s)
-        for chunk in say_chunks(say, f"call-{len(request.messages)}"):
+        for chunk in say_chunks(say, f"call-{len(request.messages)}", asked=_words_asked(request)):
             if chunk["type"] != "finish" or say.error is None:
                 yield chunk
             await _pause(say.pace_s)
@@ -113,12 +115,14 @@ class ScriptedModel:
             cursor = self._cursors.setdefault((request.session_id, prompt), iter(self._by_prompt.get(prompt, ())))
         answer = next(cursor, None)
         if answer is None:
-            return ConfigError(f"the scripted model has no answer left for call {len(self.requests)}; write one more")
+            return ConfigError(
+                f"the scripted model has no answer left for call {len(self.requests)} ({_asked(request)}); write one more"
+            )
         return answer
 
 
-def say_chunks(say: Say, call_id: str) -> Iterator[StreamChunk]:
-    """The chunks of an answer; its tool calls are ``<call_id>-1``, ``-2`` and so on."""
+def say_chunks(say: Say, call_id: str, *, asked: int | None = None) -> Iterator[StreamChunk]:
+    """The chunks of an answer; its tool calls are ``<call_id>-1``, ``-2`` and so on. ``asked``: words of the request."""
     index = 0
     for kind, text in (("reasoning", say.reasoning), ("text", say.text)):
         if text:
@@ -133,12 +137,14 @@ def say_chunks(say: Say, call_id: str) -> Iterator[StreamChunk]:
         yield {"type": "tool-call-delta", "index": index, **names, "argumentsDelta": call.text}
         yield {"type": "block-end", "index": index, "block": {"type": "tool-call", **names, "arguments": call.text}}
         index += 1
-    words = len(_PIECES.findall(say.reasoning)) + len(_PIECES.findall(say.text)) + 5 * len(say.calls)
-    yield {"type": "usage", "usage": say.usage or {"inputTokens": 10, "outputTokens": words}}
+    said = sum(len(text.split()) for text in (say.reasoning, say.text, *(f"{call.name} {call.text}" for call in say.calls)))
+    counted = {"outputTokens": said} if asked is None else {"inputTokens": asked, "outputTokens": said}
+    yield {"type": "usage", "usage": say.usage or counted}
     yield {"type": "finish", "reason": {"kind": say.finish or ("tool-calls" if say.calls else "stop")}}
 
 
 _PIECES: Final = re.compile(r"\s*\S+|\s+")
+_SHOWN_CHARACTERS: Final = 80
 
 
 def _as_say(answer: Any) -> Say:
@@ -163,6 +169,29 @@ def _newest_prompt(prompts: Iterable[str], request: ModelRequest) -> str:
             if any(isinstance(text, str) and text.startswith(prompt) for text in texts):
                 return prompt
     return ""
+
+
+def _texts(request: ModelRequest) -> Iterator[str]:
+    """All texts of a request, the newest message first: of its messages, tool calls and results, and of the system prompt."""
+    for message in reversed(request.messages):
+        content = message.get("content")
+        blocks: list[Any] = list(content) if isinstance(content, (list, tuple)) else [{"text": content}]
+        for block in blocks:
+            if isinstance(block, Mapping):
+                blocks += block["content"] if isinstance(block.get("content"), list) else []
+                yield from (text for name in ("text", "name", "arguments") if isinstance(text := block.get(name), str))
+    yield from (text for text in (request.system,) if text)
+
+
+def _words_asked(request: ModelRequest) -> int:
+    return sum(len(text.split()) for text in _texts(request))
+
+
+def _asked(request: ModelRequest) -> str:
+    """The beginning of what it was asked last."""
+    text = show(" ".join(next(_texts(request), "").split()))
+    shown = text if len(text) <= _SHOWN_CHARACTERS else f"{text[: _SHOWN_CHARACTERS - 1]}…"
+    return f"asked {shown!r}"
 
 
 async def _pause(seconds: float) -> None:

@@ -108,8 +108,7 @@ class SessionReader:
                     self._keep(kept, lines.end - len(broken) - 1)
                     raise
                 self._keep(batch, lines.end)
-                if rows.rows:
-                    yield rows.take()
+                yield rows.take()
         except RowError as error:
             self._end_at(error)
         else:

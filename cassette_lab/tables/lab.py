@@ -216,8 +216,9 @@ class Lab:
             words += [_count(sums["tool_errors"], "tool error")] * bool(sums["tool_errors"])
         if len(self.flight_health):
             words.append(_count(len(self.flights), "flight record"))
-        ends = Counter(end for end in self.sessions["end_kind"].to_pylist() if end not in (None, "completed"))
-        words += [f"{_count(ends[end], 'session')} {_ENDED.get(end, f'ended: {show(end)}')}" for end in sorted(ends)]
+        kinds = (kind for kind in self.sessions["end_kind"].to_pylist() if kind not in (None, "completed"))
+        ends = Counter(_ENDED.get(kind, "ended otherwise") for kind in kinds)
+        words += [f"{_count(ends[end], 'session')} {end}" for end in sorted(ends)]
         if len(self.problems):
             words.append(f"{_count(len(self.problems), 'file')} not loaded")
         return f"{'✕' if len(self.problems) else '✓'} {' · '.join(words)}"

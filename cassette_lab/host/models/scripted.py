@@ -7,6 +7,7 @@ import inspect
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Final, TypeAlias
 
 from cassette_lab.contracts import ModelRequest, StreamChunk
@@ -85,6 +86,7 @@ class ScriptedModel:
             self._function = only
         self._cursors: dict[tuple[str | None, str], Iterator[AnswerLike]] = {}
         self._in_order = iter(self._answers)
+        self._words: dict[int, tuple[JsonObject, int]] = {}
 
     def __repr__(self) -> str:
         return f"<scripted model {self.model}, {len(self.requests)} calls>"
@@ -99,12 +101,21 @@ class ScriptedModel:
             answer = await answer
         say = _as_say(answer)
         await _pause(self._delay_s + say.delay_s)
-        for chunk in say_chunks(say, f"call-{len(request.messages)}", asked=_words_asked(request)):
+        for chunk in say_chunks(say, f"call-{len(request.messages)}", asked=self._words_asked(request)):
             if chunk["type"] != "finish" or say.error is None:
                 yield chunk
             await _pause(say.pace_s)
         if say.error is not None:
             raise say.error
+
+    def _words_asked(self, request: ModelRequest) -> int:
+        """How many words a request has. Messages come again with every request: each is counted once."""
+        words, counted = len((request.system or "").split()), self._words
+        for message in request.messages:
+            if id(message) not in counted:  # it is kept, so that no other message gets its id
+                counted[id(message)] = message, sum(len(text.split()) for text in _texts_of(message))
+            words += counted[id(message)][1]
+        return words
 
     def _next(self, request: ModelRequest) -> Any:
         if self._function is not None:
@@ -171,25 +182,20 @@ def _newest_prompt(prompts: Iterable[str], request: ModelRequest) -> str:
     return ""
 
 
-def _texts(request: ModelRequest) -> Iterator[str]:
-    """All texts of a request, the newest message first: of its messages, tool calls and results, and of the system prompt."""
-    for message in reversed(request.messages):
-        content = message.get("content")
-        blocks: list[Any] = list(content) if isinstance(content, (list, tuple)) else [{"text": content}]
-        for block in blocks:
-            if isinstance(block, Mapping):
-                blocks += block["content"] if isinstance(block.get("content"), list) else []
-                yield from (text for name in ("text", "name", "arguments") if isinstance(text := block.get(name), str))
-    yield from (text for text in (request.system,) if text)
-
-
-def _words_asked(request: ModelRequest) -> int:
-    return sum(len(text.split()) for text in _texts(request))
+def _texts_of(message: JsonObject) -> Iterator[str]:
+    """All texts of a message, of its tool calls and results, too."""
+    content = message.get("content")
+    blocks: list[Any] = list(content) if isinstance(content, (list, tuple)) else [{"text": content}]
+    for block in blocks:
+        if isinstance(block, Mapping):
+            blocks += block["content"] if isinstance(block.get("content"), list) else []
+            yield from (text for name in ("text", "name", "arguments") if isinstance(text := block.get(name), str))
 
 
 def _asked(request: ModelRequest) -> str:
     """The beginning of what it was asked last."""
-    text = show(" ".join(next(_texts(request), "").split()))
+    texts = chain.from_iterable(map(_texts_of, reversed(request.messages)))
+    text = show(" ".join(next(texts, request.system or "").split()))
     shown = text if len(text) <= _SHOWN_CHARACTERS else f"{text[: _SHOWN_CHARACTERS - 1]}…"
     return f"asked {shown!r}"
 

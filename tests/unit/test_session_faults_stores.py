@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,8 @@ def test_a_store_in_the_middle_of_a_transaction_is_refused_not_read_half_old_hal
     with pytest.raises(cl.FormatError, match="a transaction has not ended"):
         cl.load(killed / "store.db")
     assert {file.name for file in killed.iterdir()} == {"store.db", "store.db-journal"}
-    sqlite3.connect(killed / "store.db").execute("SELECT count(*) FROM events").fetchone()  # whoever may write undoes it
+    with closing(sqlite3.connect(killed / "store.db")) as connection:
+        connection.execute("SELECT count(*) FROM events").fetchone()  # whoever may write undoes it
     assert cl.load(killed / "store.db").sessions["events"].to_pylist() == [400]
     writer.execute("ROLLBACK")
     writer.close()

@@ -13,11 +13,12 @@ from typing import Final, Self
 from cassette_lab.contracts import AbortSignal, ModelRequest, StreamChunk
 from cassette_lab.errors import AbortError, CassetteLabError, ConfigError, RecordedError
 from cassette_lab.jsonio import as_integer
+from cassette_lab.session.answers import Unfinished
 from cassette_lab.session.binding import BindingStrategy, ScriptBinding
 from cassette_lab.session.entries import HangEntry, ReplayEntry, SessionScript, ThrowEntry
 from cassette_lab.session.families import family_of
 from cassette_lab.session.placeholders import resolve_entry
-from cassette_lab.session.scripts import Unfinished, load_session_scripts
+from cassette_lab.session.scripts import load_session_scripts
 
 _SHOWN_CHARACTERS: Final = 80
 

@@ -15,11 +15,12 @@ from cassette_lab import jsonio
 from cassette_lab.contracts import AbortController, ModelRequest
 from cassette_lab.errors import AbortError, CassetteLabError, MismatchError, RecordedError
 from cassette_lab.jsonio.text import pretty
+from cassette_lab.session.answers import derive_replay_script
 from cassette_lab.session.entries import ChunksEntry, HangEntry, ReplayEntry, ThrowEntry
 from cassette_lab.session.fixtures import parse_session_header, parse_session_log
 from cassette_lab.session.placeholders import resolve_entry
 from cassette_lab.session.replay_model import ReplayModel
-from cassette_lab.session.scripts import derive_replay_script, load_replay_script, load_session_scripts
+from cassette_lab.session.scripts import load_replay_script, load_session_scripts
 from tests.conformance.case import Case
 from tests.conformance.files import file_bytes
 from tests.conformance.identity import assert_equal

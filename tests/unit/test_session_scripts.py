@@ -9,18 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cassette_lab.errors import ConfigError, FormatError, MissingFileError
+from cassette_lab.session.answers import derive_replay_script, derive_stream_script
 from cassette_lab.session.collation import collation_key
 from cassette_lab.session.entries import CallChunks, Chunks
 from cassette_lab.session.fixtures import ScriptHeader, parse_session_header, parse_session_log, stored_rows
 from cassette_lab.session.model import ChunkRun
 from cassette_lab.session.reader import read_session
-from cassette_lab.session.scripts import (
-    derive_replay_script,
-    derive_stream_script,
-    load_replay_script,
-    load_session_scripts,
-    script_of_log,
-)
+from cassette_lab.session.scripts import load_replay_script, load_session_scripts, script_of_log
 from tests.unit.replay_samples import FINISH, answer, asked, call, log, settled, words
 from tests.unit.session_samples import event, frames, header, packed, text, write
 from tests.unit.test_session_sqlite import make_store, row

@@ -13,11 +13,11 @@ from cassette_lab.errors import ConfigError, FormatError
 from cassette_lab.host.harness.trace import read_trace
 from cassette_lab.jsonio import JsonObject
 from cassette_lab.jsonio.text import show
+from cassette_lab.session.answers import derive_stream_script
 from cassette_lab.session.chunks import Chunk, RowError, read_stream
 from cassette_lab.session.finding import find_logs
 from cassette_lab.session.model import SessionLog
 from cassette_lab.session.reader import read_session
-from cassette_lab.session.scripts import derive_stream_script
 
 SESSIONS: Final = "sessions"
 TRACE: Final = "trace.jsonl"

@@ -13,10 +13,11 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from cassette_lab.jsonio import as_integer
-from cassette_lab.session.facts import ModelCall, Retry, SettledAs, Time
+from cassette_lab.session.facts import ModelCall, Retry, SettledAs
 from cassette_lab.session.members import inner, items, number, text, text_blocks, time_of, turn_and_step, whole
 from cassette_lab.session.model import CHUNK_TYPE, ChunkRun, Event
 from cassette_lab.session.rows import read_json
+from cassette_lab.session.spans import Time
 from cassette_lab.session.streams import Stream
 from cassette_lab.session.stretches import Stretch
 from cassette_lab.session.usage import Usage, read_usage, total

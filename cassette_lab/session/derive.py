@@ -14,12 +14,13 @@ from typing import Any, Final
 from cassette_lab.jsonio import MAX_SAFE_INTEGER
 from cassette_lab.session.calls import CallsTracker
 from cassette_lab.session.compactions import CompactionsTracker
-from cassette_lab.session.facts import SessionFacts, Time
+from cassette_lab.session.facts import SessionFacts
 from cassette_lab.session.members import inner, text, text_blocks
 from cassette_lab.session.model import CHUNK_TYPE, ChunkRun, Event, Row, SessionHeader, SessionLog
 from cassette_lab.session.nodes import SurfaceTracker
 from cassette_lab.session.relations import RelationsTracker
 from cassette_lab.session.skim import SkimmedRow
+from cassette_lab.session.spans import Time
 from cassette_lab.session.stretches import Stretch
 from cassette_lab.session.tools import ToolsTracker
 from cassette_lab.session.turns import TurnsTracker

@@ -8,7 +8,6 @@ from its parent: shown, never counted. Source: session logs, Calls, and where ch
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias, TypeVar
@@ -17,32 +16,10 @@ import msgspec
 
 from cassette_lab.jsonio import JsonObject
 from cassette_lab.session.model import Physical, Problem, SessionHeader
+from cassette_lab.session.spans import Time, covered_ms, span_ms
 from cassette_lab.session.usage import Usage, total
 
-Time: TypeAlias = int | float
-"""Epoch ms."""
-
 SettledAs: TypeAlias = Literal["message", "attempt", "none"]
-
-
-def span_ms(start: Time | None, end: Time | None) -> float | None:
-    """From ``start`` to ``end``; None where one is unknown or the clock stepped back between them."""
-    return float(end - start) if start is not None and end is not None and end >= start else None
-
-
-def known_sum(values: Iterable[float | None]) -> float | None:
-    """The sum of what is known; None where nothing is."""
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
-
-
-def covered_ms(spans: Iterable[tuple[Time, Time]]) -> float:
-    """How long at least one of these spans lasts."""
-    covered, until = 0.0, -math.inf
-    for start, end in sorted(spans):
-        covered += max(0.0, end - max(start, until))
-        until = max(until, end)
-    return covered
 
 
 class Turn(msgspec.Struct, frozen=True, gc=False):
@@ -372,14 +349,18 @@ class SessionFacts:
     @property
     def end_kind(self) -> str | None:
         """How the last own turn ended; None where none did, or while one is open."""
-        ended = [turn for turn in own(self.turns) if turn.end_seq is not None]
-        return ended[-1].end_kind if ended and not self.is_open else None
+        return None if self._last_turn is None else self._last_turn.end_kind
 
     @property
     def end_code(self) -> str | None:
         """The error code of the turn that ``end_kind`` is of, where it failed with one."""
+        return None if self._last_turn is None else self._last_turn.error_code
+
+    @property
+    def _last_turn(self) -> Turn | None:
+        """The own turn that ended last; None also while one is open."""
         ended = [turn for turn in own(self.turns) if turn.end_seq is not None]
-        return ended[-1].error_code if ended and not self.is_open else None
+        return ended[-1] if ended and not self.is_open else None
 
     @property
     def active_ms(self) -> float | None:

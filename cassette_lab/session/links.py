@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, TypeAlias, TypeVar
 
-from cassette_lab.session.facts import Child, SessionFacts, Settlement, Time, ToolCall, own
+from cassette_lab.session.facts import Child, SessionFacts, Settlement, ToolCall, own
+from cassette_lab.session.spans import Time
 from cassette_lab.session.usage import Usage, total
 
 _Key = TypeVar("_Key", str, int)

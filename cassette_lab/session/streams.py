@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from cassette_lab.jsonio import JsonObject
 from cassette_lab.session.chunks import KIND_OF_ROW
-from cassette_lab.session.facts import Time
 from cassette_lab.session.members import known, text
 from cassette_lab.session.model import ChunkRun, DeltaKind
+from cassette_lab.session.spans import Time
 from cassette_lab.session.stretches import Stretch
 from cassette_lab.session.usage import Usage, read_usage
 

@@ -14,8 +14,10 @@ from statistics import median
 from typing import Final
 
 from cassette_lab.jsonio import JsonObject
-from cassette_lab.session.facts import ModelCall, SessionFacts, Time, ToolCall, Turn, known_sum, own, span_ms
+from cassette_lab.session.counting import counts_of
+from cassette_lab.session.facts import ModelCall, SessionFacts, ToolCall, Turn, own
 from cassette_lab.session.reader import ENDS
+from cassette_lab.session.spans import Time, span_ms
 
 _FIRST_WITH_CATALOG: Final = 3
 _LAST_MS: Final = 253_402_300_799_999
@@ -30,7 +32,7 @@ def row(facts: SessionFacts) -> JsonObject:
     ``endCode`` is the error code of a last turn that failed, ``turnMs`` how long turns were running: the rest of
     ``durationMs`` nobody asked for anything.
     """
-    tools = own(facts.tool_calls)
+    counts = counts_of(facts)
     return {
         "id": facts.id,
         "parent": facts.header.parent_session,
@@ -39,10 +41,10 @@ def row(facts: SessionFacts) -> JsonObject:
         "endedAt": date_text(facts.last_at),
         "durationMs": span_ms(facts.first_at, facts.last_at),
         "turnMs": facts.active_ms,
-        "turns": sum(turn.start_seq is not None for turn in own(facts.turns)),
-        "modelCalls": len(own(facts.model_calls)),
-        "toolCalls": len(tools),
-        "toolErrors": sum(call.is_error is True for call in tools),
+        "turns": counts.turns,
+        "modelCalls": counts.model_calls,
+        "toolCalls": counts.tool_calls,
+        "toolErrors": counts.tool_errors,
         "tokens": facts.usage.to_json(),
         "end": OPEN if facts.is_open else facts.end_kind,
         "endCode": facts.end_code,
@@ -52,8 +54,7 @@ def row(facts: SessionFacts) -> JsonObject:
 
 def summary(facts: SessionFacts) -> JsonObject:
     """Everything a person asks about one session; ``notes`` are told one by one."""
-    header, calls = facts.header, own(facts.model_calls)
-    compactions, descriptor = own(facts.compactions), facts.descriptor
+    header, descriptor, counts = facts.header, facts.descriptor, counts_of(facts)
     return {
         **row(facts),
         "format": header.version,
@@ -70,17 +71,17 @@ def summary(facts: SessionFacts) -> JsonObject:
         "events": facts.event_count,
         "rows": facts.row_count,
         "inheritedEvents": facts.inherited_events,
-        "steps": sum(step.start_seq is not None for step in own(facts.steps)),
+        "steps": counts.steps,
         "turnEnds": dict(Counter(turn.end_kind or OPEN for turn in own(facts.turns)).most_common()),
         "turnErrorCodes": _codes(own(facts.turns)),
-        "retries": len(own(facts.retries)),
-        "retryDelayMs": known_sum(retry.delay_ms for retry in own(facts.retries)),
-        "compactions": len(compactions),
-        "failedCompactions": sum(each.failed for each in compactions),
-        "compactionMs": known_sum(each.duration_ms for each in compactions),
+        "retries": counts.retries,
+        "retryDelayMs": counts.retry_delay_ms,
+        "compactions": counts.compactions,
+        "failedCompactions": counts.failed_compactions,
+        "compactionMs": counts.compaction_ms,
         "compactionTokens": facts.compaction_usage.to_json(),
-        "prunes": len(own(facts.prunes)),
-        "models": _models(calls),
+        "prunes": counts.prunes,
+        "models": _models(own(facts.model_calls)),
         "tools": _tools(own(facts.tool_calls)),
         "children": _children(facts),
         "notes": _notes(facts),

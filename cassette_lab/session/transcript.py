@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from cassette_lab.session.facts import Time
 from cassette_lab.session.members import inner, result_body, text, text_blocks, time_of, whole
 from cassette_lab.session.model import Event, SessionLog
+from cassette_lab.session.spans import Time
 
 _ROLES: Final = {
     "user/message": "user",

@@ -11,9 +11,10 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from cassette_lab.jsonio import JsonObject
-from cassette_lab.session.facts import Step, Time, Turn
+from cassette_lab.session.facts import Step, Turn
 from cassette_lab.session.members import inner, items, text, time_of, turn_and_step, whole
 from cassette_lab.session.model import Event
+from cassette_lab.session.spans import Time
 
 _NEXT_TURN: Final = "next-turn"
 _NEXT_STEP: Final = "next-step"

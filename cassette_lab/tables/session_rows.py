@@ -8,7 +8,9 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from cassette_lab.session.facts import Compaction, ModelCall, SessionFacts, ToolCall, known_sum, own, span_ms
+from cassette_lab.session.counting import counts_of
+from cassette_lab.session.facts import Compaction, ModelCall, SessionFacts, ToolCall
+from cassette_lab.session.spans import span_ms
 from cassette_lab.session.usage import Usage
 from cassette_lab.tables import relations, session_columns
 from cassette_lab.tables.gathering import Columns
@@ -108,10 +110,8 @@ def _compactions(facts: SessionFacts, compactions: Sequence[Compaction]) -> Colu
 
 
 def _session(facts: SessionFacts, *, bodies: bool) -> Columns:
-    turns, tools, usage = own(facts.turns), own(facts.tool_calls), facts.usage
     header, descriptor, physical = facts.header, facts.descriptor, facts.physical
-    ended = [turn for turn in turns if turn.end_seq is not None]
-    is_open = facts.is_open
+    usage, compaction_usage = facts.usage, facts.compaction_usage
     row = {
         "format": header.version,
         "created_at": header.created_at,
@@ -126,23 +126,12 @@ def _session(facts: SessionFacts, *, bodies: bool) -> Columns:
         "ended_at": facts.last_at,
         "duration_ms": span_ms(facts.first_at, facts.last_at),
         "active_ms": facts.active_ms,
-        "turns": sum(turn.start_seq is not None for turn in turns),
-        "steps": sum(step.start_seq is not None for step in own(facts.steps)),
-        "model_calls": len(own(facts.model_calls)),
-        "tool_calls": len(tools),
-        "tool_errors": sum(call.is_error is True for call in tools),
-        "retries": len(own(facts.retries)),
-        "retry_delay_ms": known_sum(retry.delay_ms for retry in own(facts.retries)),
-        **_shortened(facts),
-        "input_tokens": usage.input_tokens,
-        "output_tokens": usage.output_tokens,
-        "cache_read_tokens": usage.cache_read_tokens,
-        "cache_write_tokens": usage.cache_write_tokens,
-        "reasoning_tokens": usage.reasoning_tokens,
-        "total_tokens": usage.total_tokens,
+        **counts_of(facts)._asdict(),
+        **{name: getattr(usage, name) for name in Usage.__struct_fields__},
+        **{f"compaction_{name}": getattr(compaction_usage, name) for name in session_columns.COMPACTION_TOKENS},
         "end_kind": facts.end_kind,
-        "error_code": ended[-1].error_code if ended and not is_open else None,
-        "open": is_open,
+        "error_code": facts.end_code,
+        "open": facts.is_open,
         "inherited_events": facts.inherited_events,
         "events": facts.event_count,
         "rows": facts.row_count,
@@ -156,17 +145,3 @@ def _session(facts: SessionFacts, *, bodies: bool) -> Columns:
         "final_text": facts.final_text,
     }
     return [_ids(facts, 1), *([row[name]] for name in _SESSION_NAMES[bodies])]
-
-
-def _shortened(facts: SessionFacts) -> dict[str, Any]:
-    """What was done to keep the conversation short, and what it cost."""
-    compactions, prunes, usage = own(facts.compactions), own(facts.prunes), facts.compaction_usage
-    return {
-        "compactions": len(compactions),
-        "failed_compactions": sum(each.failed for each in compactions),
-        "compaction_ms": known_sum(each.duration_ms for each in compactions),
-        "compacted_tokens": known_sum(each.shadowed_tokens for each in compactions),
-        "prunes": len(prunes),
-        "pruned_tokens": known_sum(each.shadowed_tokens for each in prunes),
-        **{f"compaction_{name}": getattr(usage, name) for name in session_columns.COMPACTION_TOKENS},
-    }

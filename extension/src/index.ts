@@ -1,5 +1,5 @@
 /** What other front ends build on. */
-export { bytesOf, fromBase64, isPacked, unpacked } from './data/bytes.ts';
+export { bytesOf, fromBase64, unpacked } from './data/bytes.ts';
 export {
   mount,
   save,
@@ -14,5 +14,5 @@ export {
   type ViewName,
   type ViewOptions,
 } from './mount.ts';
-export { show } from './text.ts';
+export { reasonOf, show } from './text.ts';
 export { NOTHING } from './views/state.ts';

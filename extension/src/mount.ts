@@ -6,7 +6,7 @@ import { Table } from './data/table.ts';
 import { button, el } from './dom/build.ts';
 import { adoptStyle } from './dom/style.ts';
 import { markTone, watchTheme, type ThemeChoice } from './draw/theme.ts';
-import { show } from './text.ts';
+import { reasonOf, show } from './text.ts';
 import { contentOf, type Content, type ViewName } from './views/content.ts';
 import type { DiffFacts } from './views/changes.ts';
 import { NOTHING, type RowsByTable, type Selection } from './views/state.ts';
@@ -110,13 +110,7 @@ export function mount(element: HTMLElement, given: MountOptions): Handle {
       root.append(...content.elements);
       content.draw();
     } catch (error) {
-      root.append(
-        el(
-          'div',
-          { class: 'clab-message', role: 'alert' },
-          `These tables cannot be shown: ${show(error instanceof Error ? error.message : String(error))}`,
-        ),
-      );
+      root.append(el('div', { class: 'clab-message', role: 'alert' }, `These tables cannot be shown: ${reasonOf(error)}`));
     }
   };
 

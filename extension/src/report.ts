@@ -6,7 +6,7 @@
  *     <script type="application/vnd.apache.arrow.stream;base64" id="clab-calls">…</script>
  *     <script type="application/json" id="clab-options">{"title": "…"}</script>
  */
-import { fromBase64, mount, show, unpacked, type Handle, type ViewName, type ViewOptions } from './index.ts';
+import { fromBase64, mount, reasonOf, unpacked, type Handle, type ViewName, type ViewOptions } from './index.ts';
 
 export * from './index.ts';
 
@@ -26,7 +26,7 @@ async function mountFrom(element: HTMLElement, place: number): Promise<void> {
     views.set(element.id || String(place), mount(element, { view: cassetteView as ViewName, tables, options, theme }));
     element.dataset['cassetteMounted'] = 'yes';
   } catch (error) {
-    element.textContent = `This view cannot be shown: ${show(error instanceof Error ? error.message : String(error))}`;
+    element.textContent = `This view cannot be shown: ${reasonOf(error)}`;
     element.setAttribute('role', 'alert');
   }
 }

@@ -8,6 +8,11 @@ export function show(text: string): string {
   return text.replace(UNSEEN, (character) => `\\u{${character.codePointAt(0)!.toString(16).padStart(4, '0')}}`);
 }
 
+/** What an error says, fit to be seen. */
+export function reasonOf(error: unknown): string {
+  return show(error instanceof Error ? error.message : String(error));
+}
+
 /** Texts that fit into so many pixels, cut with `…`; remembered, since every frame asks again. */
 export class Fitter {
   readonly #widths = new Map<string, number>();

@@ -2,7 +2,7 @@
  * The notebook widget's module, for anywidget: a model with `view` (a name), `tables` (Arrow IPC bytes by name, perhaps packed
  * with gzip), `options`, and `selected`, which is told what a person selects and may say it, too.
  */
-import { bytesOf, isPacked, unpacked } from './data/bytes.ts';
+import { bytesOf, unpacked } from './data/bytes.ts';
 import { mount, NOTHING, type MountOptions, type RowsByTable, type Selection, type ViewOptions } from './index.ts';
 
 interface Model {
@@ -68,8 +68,7 @@ async function tablesOf(model: Model): Promise<Record<string, Uint8Array>> {
   const given = (model.get('tables') ?? {}) as Record<string, unknown>;
   const tables: Record<string, Uint8Array> = {};
   for (const [name, value] of Object.entries(given)) {
-    const bytes = bytesOf(value);
-    tables[name] = isPacked(bytes) ? await unpacked(bytes) : bytes;
+    tables[name] = await unpacked(bytesOf(value));
   }
   return tables;
 }

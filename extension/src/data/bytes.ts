@@ -15,13 +15,9 @@ export function fromBase64(text: string): Uint8Array {
   return bytes;
 }
 
-export function isPacked(bytes: Uint8Array): boolean {
-  return bytes.length > 2 && bytes[0] === 0x1f && bytes[1] === 0x8b;
-}
-
 /** The bytes unpacked; those that are not packed come back as they are. */
 export async function unpacked(bytes: Uint8Array): Promise<Uint8Array> {
-  if (!isPacked(bytes)) return bytes;
+  if (bytes.length < 3 || bytes[0] !== 0x1f || bytes[1] !== 0x8b) return bytes;
   const stream = new Blob([bytes as Uint8Array<ArrayBuffer>]).stream().pipeThrough(new DecompressionStream('gzip'));
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }

@@ -17,26 +17,20 @@ export function el<K extends keyof HTMLElementTagNameMap>(
   return element;
 }
 
-/** A button that does something; `pressed` makes it one that stays down. */
+/** A button that does something. */
 export function button(text: string, act: () => void, attributes: Attributes = {}): HTMLButtonElement {
   const made = el('button', { type: 'button', ...attributes }, text);
   made.addEventListener('click', act);
   return made;
 }
 
-/** A choice among words; the value of each is its place. */
-export function choice(
-  name: string,
-  words: readonly string[],
-  chosen: number,
-  changed: (place: number) => void,
-): HTMLSelectElement {
+/** A choice among words, of the first one at first; the value of each is its place. */
+export function choice(name: string, words: readonly string[], changed: (place: number) => void): HTMLSelectElement {
   const made = el(
     'select',
     { 'aria-label': name, title: name },
     ...words.map((word, place) => el('option', { value: place }, word)),
   );
-  made.value = String(chosen);
   made.addEventListener('change', () => {
     changed(Number(made.value));
   });
@@ -48,6 +42,19 @@ let made = 0;
 /** An id that no other element of the page has. */
 export function uniqueId(stem: string): string {
   return `clab-${stem}-${++made}`;
+}
+
+/** The row that a key moves to from `active`, `page` rows at a time; none for a key that does not move. */
+export function rowAfter(key: string, active: number, page: number, rows: number): number | undefined {
+  const moves: Readonly<Record<string, number>> = {
+    ArrowDown: active + 1,
+    ArrowUp: active - 1,
+    PageDown: active + page,
+    PageUp: active - page,
+    Home: 0,
+    End: rows - 1,
+  };
+  return moves[key];
 }
 
 /** Call `act` once the calls have stopped for `ms`. */

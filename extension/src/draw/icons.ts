@@ -1,5 +1,5 @@
 /** Small pictures: how something ended, whether it can be unfolded, that something in it was redacted. */
-import { CATEGORIES, COUNTED, type Category } from '../model/categories.ts';
+import { CATEGORIES, type Category } from '../model/categories.ts';
 import { drawEnd, drawFill, patterns, type Patterns } from './marks.ts';
 import type { Theme } from './theme.ts';
 
@@ -79,7 +79,7 @@ export function drawRedacted(context: CanvasRenderingContext2D, colour: string, 
 export function legendBar(category: number, theme: Theme): HTMLCanvasElement {
   const canvas = document.createElement('canvas');
   const ratio = window.devicePixelRatio || 1;
-  const look = CATEGORIES[Math.min(category, COUNTED)]!;
+  const look = CATEGORIES[category]!;
   const [width, height] = [look.end === 'cross' ? 35 : 26, 14];
   canvas.width = width * ratio;
   canvas.height = height * ratio;

@@ -3,7 +3,8 @@
  * scroll bar its length. Beside it stands the same as a tree or list for assistive technology, again only what is in sight
  * and the active row; the scroller has the focus and names the active row's element.
  */
-import { el, uniqueId } from '../dom/build.ts';
+import { el, rowAfter, uniqueId } from '../dom/build.ts';
+import { Redraw } from '../dom/redraw.ts';
 import { Fitter } from '../text.ts';
 import { patterns, type Patterns } from './marks.ts';
 import { readTheme, type Theme } from './theme.ts';
@@ -56,12 +57,11 @@ export class Rows {
   #active = 0;
   #theme: Theme;
   #frame: Frame | null = null;
-  #queued = 0;
   #toldTimer: ReturnType<typeof setTimeout> | undefined;
   readonly #spacer: HTMLDivElement;
   readonly #told: HTMLDivElement;
   readonly #id = uniqueId('row');
-  readonly #resizes: ResizeObserver;
+  readonly #redraw: Redraw;
   readonly #root: HTMLElement;
 
   constructor(
@@ -102,10 +102,9 @@ export class Rows {
       const row = Number((event.target as HTMLElement).dataset['row'] ?? NaN);
       if (row >= 0) this.source.pressed?.(row);
     });
-    this.#resizes = new ResizeObserver(() => {
-      this.invalidate();
+    this.#redraw = new Redraw(this.element, () => {
+      this.draw();
     });
-    this.#resizes.observe(this.element);
   }
 
   /** The row that the keyboard is on. */
@@ -122,11 +121,7 @@ export class Rows {
 
   /** Draw soon. */
   invalidate(): void {
-    if (this.#queued === 0) {
-      this.#queued = requestAnimationFrame(() => {
-        this.draw();
-      });
-    }
+    this.#redraw.soon();
   }
 
   /** Colours or fonts may have changed. */
@@ -176,8 +171,7 @@ export class Rows {
 
   /** Draw now. */
   draw(): void {
-    cancelAnimationFrame(this.#queued);
-    this.#queued = 0;
+    this.#redraw.done();
     const frame = this.#measure();
     if (frame === null) return;
     const { context, width, height } = frame;
@@ -202,9 +196,8 @@ export class Rows {
   }
 
   dispose(): void {
-    cancelAnimationFrame(this.#queued);
+    this.#redraw.dispose();
     clearTimeout(this.#toldTimer);
-    this.#resizes.disconnect();
   }
 
   #measure(): Frame | null {
@@ -245,15 +238,7 @@ export class Rows {
   #key(event: KeyboardEvent): void {
     if (event.target !== this.element) return;
     const page = Math.max(1, Math.floor((this.element.clientHeight - this.source.headHeight) / this.source.rowHeight) - 1);
-    const moves: Readonly<Record<string, number>> = {
-      ArrowDown: this.active + 1,
-      ArrowUp: this.active - 1,
-      PageDown: this.active + page,
-      PageUp: this.active - page,
-      Home: 0,
-      End: this.source.count() - 1,
-    };
-    const to = moves[event.key];
+    const to = rowAfter(event.key, this.active, page, this.source.count());
     if (to !== undefined && !event.altKey && !event.ctrlKey && !event.metaKey) this.activate(to);
     else if (this.source.key?.(event, this.active) !== true) return;
     event.preventDefault();

@@ -27,13 +27,13 @@ const all = [
 ] as const satisfies readonly Category[];
 
 export const CATEGORIES: readonly Category[] = all;
-export type CategoryName = (typeof all)[number]['name'];
+type CategoryName = (typeof all)[number]['name'];
 
 /** How many categories can be counted: all but the last. */
 export const COUNTED = CATEGORIES.length - 1;
 export const NONE = COUNTED;
 
-export function categoryNumber(name: CategoryName): number {
+function categoryNumber(name: CategoryName): number {
   return all.findIndex((category) => category.name === name);
 }
 
@@ -44,6 +44,11 @@ const named = new Map<string, number>(CATEGORIES.slice(0, 8).map((category, numb
 const [COMPLETED, ABORTED, ERROR, OTHER, OPEN] = (['completed', 'aborted', 'error', 'other', 'open'] as const).map(
   categoryNumber,
 ) as [number, number, number, number, number];
+
+/** Whether a person would look at it: what ended, or is still open, other than completed. */
+export function isNotCompleted(category: number): boolean {
+  return category !== COMPLETED && category !== NONE;
+}
 
 /** Of a row of `calls`: the stop reason of a result, else the kind of error. An unknown word is `other`. */
 export function callCategory(outcomeKind: string | null, stopReason: string | null): number {

@@ -22,7 +22,6 @@ import {
 } from './kinds.ts';
 
 export const NO_LABEL = '(no label)';
-export const KIND_WORDS: readonly string[] = KINDS;
 
 /** The table that a node's row is in. */
 export function tableOf(forest: Forest, node: number): Table {
@@ -33,15 +32,11 @@ export function tableOf(forest: Forest, node: number): Table {
 export function labelOf(forest: Forest, node: number): string {
   const table = tableOf(forest, node);
   const row = forest.row[node]!;
-  const again = (column: string): string => {
-    const number = row < 0 ? NaN : Number(table.value(column, row) ?? NaN);
-    return number > 1 ? ` ~${number}` : '';
-  };
   switch (forest.kind[node]) {
     case FILE:
       return show(forest.sources[forest.source[node]!] ?? '') || 'recording';
     case CALL:
-      return show(table.text('label', row) ?? NO_LABEL) + again('occurrence');
+      return callLabel(table, row);
     case SESSION:
       return show(table.text('label', row) ?? table.text('title', row) ?? table.text('session_id', row) ?? 'session');
     case TURN:
@@ -49,7 +44,7 @@ export function labelOf(forest: Forest, node: number): string {
     case STEP:
       return `step ${numberText(Number(table.value('step', row) ?? NaN))}`;
     case MODEL_CALL:
-      return show(table.text('model', row) ?? 'model call') + again('attempt');
+      return show(table.text('model', row) ?? 'model call') + again(table, 'attempt', row);
     case TOOL_CALL:
       return show(table.text('name', row) ?? 'tool');
     case COMPACTION:
@@ -61,6 +56,16 @@ export function labelOf(forest: Forest, node: number): string {
     default:
       return '';
   }
+}
+
+/** The label of a row of `calls`, with its number where it is not the first call like this. */
+export function callLabel(table: Table, row: number): string {
+  return show(table.text('label', row) ?? NO_LABEL) + again(table, 'occurrence', row);
+}
+
+function again(table: Table, column: string, row: number): string {
+  const number = Number(table.value(column, row) ?? NaN);
+  return number > 1 ? ` ~${number}` : '';
 }
 
 /** What identifies a node in its table: a call key, an id; empty where its label does. */
@@ -123,19 +128,24 @@ export interface Fact {
   readonly text: string;
 }
 
-const SKIPPED = new Set([
-  'source',
+/** Columns of what was said, in the order in which they are shown when somebody asks. */
+export const BODIES: readonly string[] = [
   'prompt',
   'output',
   'structured',
   'error_message',
-  'text',
-  'reasoning',
-  'arguments',
-  'result',
   'first_prompt',
   'final_text',
-]);
+  'reasoning',
+  'text',
+  'arguments',
+  'result',
+];
+
+/** Columns that say something of a row itself: not what was said in it, nor where it is from. */
+export function ownColumns(table: Table): readonly string[] {
+  return table.names.filter((name) => name !== 'source' && !BODIES.includes(name));
+}
 
 /** Everything that the row of a node says, except what was said in it. */
 export function factsOf(forest: Forest, node: number): Fact[] {
@@ -148,9 +158,7 @@ export function factsOf(forest: Forest, node: number): Fact[] {
       { name: 'duration', text: durationText(forest.duration[node]!) },
       { name: 'below', text: plural(forest.end[node]! - node - 1, 'row') },
     ];
-  const facts = table.names
-    .filter((name) => !SKIPPED.has(name))
-    .map((name) => ({ name: spoken(name), text: cellText(table, name, row) }));
+  const facts = ownColumns(table).map((name) => ({ name: spoken(name), text: cellText(table, name, row) }));
   return [...facts.filter((fact) => fact.text !== UNKNOWN), ...(file.text === '' ? [] : [file])];
 }
 

@@ -104,6 +104,18 @@ function bounded(ms: number): number {
   return Number.isNaN(ms) ? NaN : Math.min(Math.max(ms, 0), LONGEST_MS);
 }
 
+/** Adds rows of a table as nodes that have its times. */
+function adder(raw: Raw, kind: number, name: TableName): (row: number, parent: number, source: number) => number {
+  const table = raw.of(name);
+  const [start, duration, inherited] = [table.numbers('started_at'), table.numbers('duration_ms'), table.numbers('inherited')];
+  return (row, parent, source) => {
+    const node = raw.add(kind, name, row, parent, source);
+    raw.time(node, start[row]!, duration[row]!);
+    if (inherited[row]! > 0) raw.flags[node] = INHERITED;
+    return node;
+  };
+}
+
 /** Calls under the calls whose agents made them; of several files, under a node for each. */
 export function readCalls(raw: Raw): void {
   const table = raw.of('calls');
@@ -187,23 +199,19 @@ export function readSessions(raw: Raw): void {
   const nodes = new Map<string, number>();
   const place = sourceReader(raw, sessions);
   const ids = sessions.words('session_id');
-  const at = {
-    start: sessions.numbers('started_at'),
-    duration: sessions.numbers('duration_ms'),
-    open: sessions.numbers('open'),
-  };
+  const open = sessions.numbers('open');
+  const add = adder(raw, SESSION, 'sessions');
   const own: number[] = [];
   for (let row = 0; row < sessions.rows; row++) {
     const source = place(row);
-    const node = raw.add(SESSION, 'sessions', row, -1, source);
-    raw.time(node, at.start[row]!, at.duration[row]!);
-    raw.category[node] = endCategory(at.open[row]! > 0 ? null : sessions.text('end_kind', row));
+    const node = add(row, -1, source);
+    raw.category[node] = endCategory(open[row]! > 0 ? null : sessions.text('end_kind', row));
     own.push(node);
     const id = ids.words[ids.codes[row]!] ?? '';
     nodes.set(`${source} ${id}`, node);
     if (!nodes.has(`any ${id}`)) nodes.set(`any ${id}`, node);
   }
-  const sessionOf = (table: Table, name: TableName): ((row: number) => [node: number, key: string, source: number]) => {
+  const sessionOf: SessionOf = (table, name) => {
     const source = sourceReader(raw, table);
     const codes = table.words('session_id');
     return (row) => {
@@ -234,15 +242,12 @@ type SessionOf = (table: Table, name: TableName) => (row: number) => [node: numb
 function readTurns(raw: Raw, nodes: Map<string, number>, sessionOf: SessionOf): void {
   const table = raw.of('turns');
   const session = sessionOf(table, 'turns');
-  const [turn, start, duration, inherited] = ['turn', 'started_at', 'duration_ms', 'inherited'].map((name) =>
-    table.numbers(name),
-  ) as Four;
+  const add = adder(raw, TURN, 'turns');
+  const turn = table.numbers('turn');
   for (let row = 0; row < table.rows; row++) {
     const [parent, key, source] = session(row);
-    const node = raw.add(TURN, 'turns', row, parent, source);
-    raw.time(node, start[row]!, duration[row]!);
+    const node = add(row, parent, source);
     raw.category[node] = endCategory(table.text('end_kind', row));
-    if (inherited[row]! > 0) raw.flags[node] = INHERITED;
     nodes.set(`${key} ${turn[row]!}`, node);
   }
 }
@@ -250,20 +255,14 @@ function readTurns(raw: Raw, nodes: Map<string, number>, sessionOf: SessionOf): 
 function readSteps(raw: Raw, nodes: Map<string, number>, sessionOf: SessionOf): void {
   const table = raw.of('steps');
   const session = sessionOf(table, 'steps');
-  const [turn, start, duration, inherited] = ['turn', 'started_at', 'duration_ms', 'inherited'].map((name) =>
-    table.numbers(name),
-  ) as Four;
-  const step = table.numbers('step');
+  const add = adder(raw, STEP, 'steps');
+  const [turn, step] = [table.numbers('turn'), table.numbers('step')];
   for (let row = 0; row < table.rows; row++) {
     const [above, key, source] = session(row);
-    const node = raw.add(STEP, 'steps', row, nodes.get(`${key} ${turn[row]!}`) ?? above, source);
-    raw.time(node, start[row]!, duration[row]!);
-    if (inherited[row]! > 0) raw.flags[node] = INHERITED;
+    const node = add(row, nodes.get(`${key} ${turn[row]!}`) ?? above, source);
     nodes.set(`${key} ${turn[row]!} ${step[row]!}`, node);
   }
 }
-
-type Four = [Float64Array, Float64Array, Float64Array, Float64Array];
 
 /** The step that a row belongs to, else its turn, else its session. */
 function stepOf(table: Table, nodes: Map<string, number>, session: ReturnType<SessionOf>): (row: number) => [number, number] {
@@ -277,22 +276,19 @@ function stepOf(table: Table, nodes: Map<string, number>, session: ReturnType<Se
 function readModelCalls(raw: Raw, nodes: Map<string, number>, sessionOf: SessionOf): void {
   const table = raw.of('model_calls');
   const above = stepOf(table, nodes, sessionOf(table, 'model_calls'));
-  const [start, duration, first, inherited] = ['started_at', 'duration_ms', 'first_chunk_ms', 'inherited'].map((name) =>
-    table.numbers(name),
-  ) as Four;
-  const interrupted = table.numbers('interrupted');
+  const add = adder(raw, MODEL_CALL, 'model_calls');
+  const [first, interrupted] = [table.numbers('first_chunk_ms'), table.numbers('interrupted')];
+  const [start, duration] = [table.numbers('started_at'), table.numbers('duration_ms')];
   const ended = new Map<number, number>();
   for (let row = 0; row < table.rows; row++) {
     const [parent, source] = above(row);
-    const node = raw.add(MODEL_CALL, 'model_calls', row, parent, source);
-    raw.time(node, start[row]!, duration[row]!);
+    const node = add(row, parent, source);
     raw.firstChunk[node] = bounded(first[row]!);
     raw.category[node] = finishCategory(
       table.text('finish_kind', row),
       interrupted[row]! > 0,
       table.text('error_code', row) !== null,
     );
-    if (inherited[row]! > 0) raw.flags[node] = INHERITED;
     const before = ended.get(parent);
     if (before !== undefined && start[row]! > before) raw.retryFrom[node] = start[row]! - before;
     if (!Number.isNaN(duration[row]!)) ended.set(parent, start[row]! + duration[row]!);
@@ -305,17 +301,14 @@ function readToolCalls(raw: Raw, nodes: Map<string, number>, sessionOf: SessionO
   const table = raw.of('tool_calls');
   const session = sessionOf(table, 'tool_calls');
   const above = stepOf(table, nodes, session);
-  const [start, duration, isError, inherited] = ['started_at', 'duration_ms', 'is_error', 'inherited'].map((name) =>
-    table.numbers(name),
-  ) as Four;
+  const add = adder(raw, TOOL_CALL, 'tool_calls');
+  const isError = table.numbers('is_error');
   const made: number[] = [];
   for (let row = 0; row < table.rows; row++) {
     const [parent, source] = above(row);
-    const node = raw.add(TOOL_CALL, 'tool_calls', row, parent, source);
+    const node = add(row, parent, source);
     made.push(node);
-    raw.time(node, start[row]!, duration[row]!);
     raw.category[node] = toolCategory(isError[row]!, table.text('error_code', row));
-    if (inherited[row]! > 0) raw.flags[node] = INHERITED;
     nodes.set(`tool ${session(row)[1]} ${table.text('call_id', row) ?? ''}`, node);
     const child = table.text('child_session_id', row);
     if (child !== null && raw.flags[node] !== INHERITED) starters.set(`${session(row)[0]} ${child}`, node);
@@ -331,15 +324,12 @@ function readToolCalls(raw: Raw, nodes: Map<string, number>, sessionOf: SessionO
 function readCompactions(raw: Raw, nodes: Map<string, number>, sessionOf: SessionOf): void {
   const table = raw.of('compactions');
   const above = stepOf(table, nodes, sessionOf(table, 'compactions'));
-  const [start, duration, failed, inherited] = ['started_at', 'duration_ms', 'failed', 'inherited'].map((name) =>
-    table.numbers(name),
-  ) as Four;
+  const add = adder(raw, COMPACTION, 'compactions');
+  const [duration, failed] = [table.numbers('duration_ms'), table.numbers('failed')];
   for (let row = 0; row < table.rows; row++) {
     const [parent, source] = above(row);
-    const node = raw.add(COMPACTION, 'compactions', row, parent, source);
-    raw.time(node, start[row]!, duration[row]!);
+    const node = add(row, parent, source);
     raw.category[node] = toolCategory(Number.isNaN(duration[row]!) ? NaN : failed[row]!, null);
-    if (inherited[row]! > 0) raw.flags[node] = INHERITED;
   }
 }
 
@@ -369,10 +359,10 @@ function innermost(raw: Raw, within: Map<number, number[]>, above: number, node:
 export function readFlights(raw: Raw): void {
   const table = raw.of('flights');
   const place = sourceReader(raw, table);
-  const [start, duration, first] = [table.numbers('started_at'), table.numbers('duration_ms'), table.numbers('first_chunk_ms')];
+  const add = adder(raw, REQUEST, 'flights');
+  const first = table.numbers('first_chunk_ms');
   for (let row = 0; row < table.rows; row++) {
-    const node = raw.add(REQUEST, 'flights', row, raw.file('flights', place(row)), place(row));
-    raw.time(node, start[row]!, duration[row]!);
+    const node = add(row, raw.file('flights', place(row)), place(row));
     raw.firstChunk[node] = bounded(first[row]!);
     raw.category[node] = flightCategory(
       table.text('outcome_kind', row),

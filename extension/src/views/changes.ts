@@ -1,11 +1,12 @@
 /** What stands beside the rows of a diff: the verdict above them, the details of a call below. */
 import { button, el } from '../dom/build.ts';
 import { changeCounts, type Comparison, type Side } from '../model/comparison.ts';
-import { cellText, spoken } from '../model/names.ts';
+import { cellText, ownColumns, spoken } from '../model/names.ts';
 import { show } from '../text.ts';
 import { count, deltaText, plural } from '../words.ts';
 
-const BODIES = ['output', 'structured', 'error_message'] as const;
+/** What can differ of what was said: calls with other prompts are other calls. */
+const ANSWERS = ['output', 'structured', 'error_message'];
 
 /** What the kernel knows of the comparison as a whole. */
 export interface DiffFacts {
@@ -61,11 +62,8 @@ export function callDetail(comparison: Comparison, node: number): HTMLElement[] 
     [comparison.expected.table, comparison.expectedRow[node]!],
     [comparison.actual.table, comparison.actualRow[node]!],
   ] as const;
-  const names = comparison.actual.table.names.filter(
-    (name) => !(BODIES as readonly string[]).includes(name) && name !== 'prompt' && name !== 'source',
-  );
   const list = el('dl', {});
-  for (const name of names) {
+  for (const name of ownColumns(comparison.actual.table)) {
     const texts = sides.map(([table, row]) => (row < 0 ? '–' : cellText(table, name, row)));
     if (texts[0] === texts[1] && !['label', 'call_key', 'stop_reason', 'duration_ms'].includes(name)) continue;
     list.append(el('dt', {}, spoken(name)), el('dd', {}, texts[0] === texts[1] ? texts[0]! : `${texts[0]!} → ${texts[1]!}`));
@@ -79,7 +77,7 @@ function bodiesOf(sides: readonly (readonly [Side['table'], number])[]): HTMLEle
   place.append(
     button('show texts side by side', () => {
       const parts = sides.map(([table, row]) => {
-        const texts = row < 0 ? [] : BODIES.map((name) => table.text(name, row)).filter((text) => text !== null);
+        const texts = row < 0 ? [] : ANSWERS.map((name) => table.text(name, row)).filter((text) => text !== null);
         return el(
           'div',
           {},

@@ -2,10 +2,10 @@
 import { Table } from '../data/table.ts';
 import { button, el } from '../dom/build.ts';
 import { downloadButtons, type Handle, type ViewOptions } from '../mount.ts';
-import { CATEGORIES, COUNTED } from '../model/categories.ts';
+import { isNotCompleted } from '../model/categories.ts';
 import { compare } from '../model/comparison.ts';
 import { buildForest } from '../model/forest.ts';
-import { CALL, KINDS } from '../model/kinds.ts';
+import { CALL, KINDS, SESSION } from '../model/kinds.ts';
 import { sentenceOf } from '../model/names.ts';
 import { show } from '../text.ts';
 import { count, durationText, plural } from '../words.ts';
@@ -333,14 +333,13 @@ function factsLine(state: State): string {
   const parts: string[] = [];
   const [kind] = state.countedKinds;
   if (kind === undefined) return '';
-  const sessions = forest.kind.reduce((sum, each) => sum + (each === 2 ? 1 : 0), 0);
+  const sessions = forest.kind.reduce((sum, each) => sum + (each === SESSION ? 1 : 0), 0);
   if (sessions > 0) parts.push(plural(sessions, 'session'));
   let [all, bad] = [0, 0];
   for (let node = 0; node < forest.size; node++) {
     if (forest.kind[node] !== kind || !state.counts(node)) continue;
     all++;
-    const { name } = CATEGORIES[Math.min(forest.category[node]!, COUNTED)]!;
-    if (name !== 'completed' && name !== 'none') bad++;
+    if (isNotCompleted(forest.category[node]!)) bad++;
   }
   parts.push(plural(all, KINDS[kind]!));
   if (bad > 0) parts.push(`${count(bad)} not completed`);

@@ -1,24 +1,13 @@
 /** What is known of one row, in words; what was said in it only where that was loaded, and only when asked for. */
 import { button, el } from '../dom/build.ts';
-import { factsOf, KIND_WORDS, tableOf } from '../model/names.ts';
+import { KINDS } from '../model/kinds.ts';
+import { BODIES, factsOf, tableOf } from '../model/names.ts';
 import { show } from '../text.ts';
 import { count, durationText, plural } from '../words.ts';
 import type { State } from './state.ts';
 
 const HINT =
   'Click or Space selects, Shift adds, Enter folds; drag over the bars for a range, + − 0 z zoom; / searches, t hides the table, Escape clears.';
-const BODIES = [
-  'prompt',
-  'output',
-  'structured',
-  'error_message',
-  'first_prompt',
-  'final_text',
-  'reasoning',
-  'text',
-  'arguments',
-  'result',
-];
 
 export class Detail {
   readonly element: HTMLDivElement;
@@ -37,8 +26,8 @@ export class Detail {
       el('div', { class: 'clab-panel-head' }, el('strong', {}, 'details'), this.#name),
       this.#body,
     );
-    state.listen((change) => {
-      if (change !== 'theme') this.draw();
+    state.listen(() => {
+      this.draw();
     });
     this.draw();
   }
@@ -54,7 +43,7 @@ export class Detail {
       this.#body.replaceChildren(this.#together(), el('p', { class: 'clab-hint' }, HINT));
       return;
     }
-    this.#name.textContent = `${KIND_WORDS[state.forest.kind[node]!]!} · ${state.label(node)}`;
+    this.#name.textContent = `${KINDS[state.forest.kind[node]!]!} · ${state.label(node)}`;
     const list = el('dl', {});
     for (const fact of factsOf(state.forest, node)) list.append(el('dt', {}, fact.name), el('dd', {}, fact.text));
     this.#body.replaceChildren(list);
@@ -93,9 +82,9 @@ export class Detail {
       list.append(el('dt', {}, name), el('dd', {}, text));
     };
     if (state.range !== null) put('range', `${durationText(state.range[0])} to ${durationText(state.range[1])}`);
-    for (const [kind, many] of [...counts].sort(([a], [b]) => a - b)) put(`${KIND_WORDS[kind]!}s`, count(many));
+    for (const [kind, many] of [...counts].sort(([a], [b]) => a - b)) put(`${KINDS[kind]!}s`, count(many));
     const [kind] = state.countedKinds;
-    if (kind !== undefined) put(`time in ${KIND_WORDS[kind]!}s`, durationText(time));
+    if (kind !== undefined) put(`time in ${KINDS[kind]!}s`, durationText(time));
     if (forest.sources.length > 1) put('from', plural(forest.sources.length, 'file'));
     return list;
   }

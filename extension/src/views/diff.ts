@@ -10,7 +10,7 @@ import { ADDED, BOUNDARY, OUTCOME, REMOVED } from '../model/align.ts';
 import { CATEGORIES, PALE } from '../model/categories.ts';
 import type { Comparison, Side } from '../model/comparison.ts';
 import { timeTicks } from '../model/load.ts';
-import { NO_LABEL } from '../model/names.ts';
+import { callLabel } from '../model/names.ts';
 import { filterMask, visibleNodes } from '../model/order.ts';
 import { show } from '../text.ts';
 import { axisText, deltaPercent, deltaText, durationText } from '../words.ts';
@@ -108,7 +108,7 @@ export class Diff implements RowsSource {
       { title: 'next change (n)' },
     );
     previous.disabled = next.disabled = !changed;
-    const deltas = choice('differences', ['difference in time', 'difference in percent'], 0, (place) => {
+    const deltas = choice('differences', ['difference in time', 'difference in percent'], (place) => {
       this.#relative = place === 1;
       this.rows.invalidate();
     });
@@ -154,15 +154,15 @@ export class Diff implements RowsSource {
   }
 
   #label(node: number): string {
-    const { side, row } = this.#named(node);
-    const occurrence = Number(side.table.value('occurrence', row) ?? 1);
-    return show(side.table.text('label', row) ?? NO_LABEL) + (occurrence > 1 ? ` ~${occurrence}` : '');
+    const { actual, expected, actualRow, expectedRow } = this.comparison;
+    const isThere = actualRow[node]! >= 0;
+    return isThere ? callLabel(actual.table, actualRow[node]!) : callLabel(expected.table, expectedRow[node]!);
   }
 
-  /** The side that has the call, the actual one where both have it. */
-  #named(node: number): { side: Side; row: number } {
-    const { actual, expected, actualRow, expectedRow } = this.comparison;
-    return actualRow[node]! >= 0 ? { side: actual, row: actualRow[node]! } : { side: expected, row: expectedRow[node]! };
+  /** Where the name of a call begins. */
+  #indent(node: number, columns: Columns): number {
+    const depth = this.comparison.depth[node]!;
+    return 14 + Math.min(14 * depth, columns.name * 0.35);
   }
 
   /** Where the bars of a row are. */
@@ -219,7 +219,7 @@ export class Diff implements RowsSource {
       context.fillRect(0, y + 2, 3, ROW_HEIGHT - 4);
     }
     const columns = this.#columns(width);
-    const x = 14 + comparison.depth[node]! * Math.min(14, (columns.name * 0.35) / Math.max(1, comparison.depth[node]!));
+    const x = this.#indent(node, columns);
     if (comparison.children[node]! > 0) drawTwisty(context, theme.muted, this.#folded[node] === 1, x, middle);
     const word =
       change === ADDED
@@ -449,10 +449,7 @@ export class Diff implements RowsSource {
       if (row < 0 || node === undefined) return;
       this.rows.element.focus({ preventScroll: true });
       this.rows.activate(row);
-      const at =
-        14 +
-        this.comparison.depth[node]! *
-          Math.min(14, (this.#columns(this.rows.element.clientWidth).name * 0.35) / Math.max(1, this.comparison.depth[node]!));
+      const at = this.#indent(node, this.#columns(this.rows.element.clientWidth));
       if (this.comparison.children[node]! > 0 && Math.abs(x - at) < 9) this.#fold(node, this.#folded[node] === 0);
       else this.#pick(node);
     });

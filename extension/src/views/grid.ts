@@ -1,6 +1,7 @@
 /** The rows themselves, as a table: what is selected, or what the filter leaves. Only rows in sight are elements. */
 import { Table } from '../data/table.ts';
-import { choice, el } from '../dom/build.ts';
+import { choice, el, rowAfter } from '../dom/build.ts';
+import { Redraw } from '../dom/redraw.ts';
 import { TABLES } from '../model/kinds.ts';
 import { cellText, spoken } from '../model/names.ts';
 import { count, plural } from '../words.ts';
@@ -40,8 +41,7 @@ export class Grid {
   readonly #grid: HTMLDivElement;
   readonly #head: HTMLDivElement;
   readonly #summary: HTMLElement;
-  readonly #resizes: ResizeObserver;
-  #queued = 0;
+  readonly #redraw: Redraw;
 
   constructor(private readonly state: State) {
     const names = TABLES.filter((name) => (state.forest.tables[name]?.rows ?? 0) > 0);
@@ -53,7 +53,6 @@ export class Grid {
         choice(
           'table',
           names.map((name) => name.replace('_', ' ')),
-          0,
           (place) => {
             this.#table = names[place]!;
             this.#sort = null;
@@ -73,7 +72,7 @@ export class Grid {
     this.#scroller = el('div', { class: 'clab-table clab-fill' }, this.#grid);
     this.element = el('div', { class: 'clab-panel clab-fill' }, this.#head, this.#scroller);
     this.#scroller.addEventListener('scroll', () => {
-      this.invalidate();
+      this.#redraw.soon();
     });
     this.#grid.addEventListener('keydown', (event) => {
       this.#key(event);
@@ -82,10 +81,9 @@ export class Grid {
       const row = (event.target as HTMLElement).closest<HTMLElement>('[data-place]')?.dataset['place'];
       if (row !== undefined) this.#press(Number(row));
     });
-    this.#resizes = new ResizeObserver(() => {
-      this.invalidate();
+    this.#redraw = new Redraw(this.#scroller, () => {
+      this.draw();
     });
-    this.#resizes.observe(this.#scroller);
     state.listen((change) => {
       if (change === 'rows' || change === 'selection') this.refresh();
     });
@@ -97,19 +95,11 @@ export class Grid {
 
   refresh(): void {
     this.#stale = true;
-    this.invalidate();
-  }
-
-  invalidate(): void {
-    if (this.#queued === 0) {
-      this.#queued = requestAnimationFrame(() => {
-        this.draw();
-      });
-    }
+    this.#redraw.soon();
   }
 
   draw(): void {
-    this.#queued = 0;
+    this.#redraw.done();
     if (this.#scroller.clientHeight === 0) return;
     if (this.#stale) this.#collect();
     this.#stale = false;
@@ -203,20 +193,12 @@ export class Grid {
     const [node] = this.state.nodesOf({ [this.#table]: [this.#rows[place]!] });
     this.state.hover = node ?? -1;
     this.state.tell('hover');
-    this.invalidate();
+    this.#redraw.soon();
   }
 
   #key(event: KeyboardEvent): void {
     const page = Math.max(1, Math.floor(this.#scroller.clientHeight / ROW_HEIGHT) - 2);
-    const moves: Readonly<Record<string, number>> = {
-      ArrowDown: this.#active + 1,
-      ArrowUp: this.#active - 1,
-      PageDown: this.#active + page,
-      PageUp: this.#active - page,
-      Home: 0,
-      End: this.#rows.length - 1,
-    };
-    const to = moves[event.key];
+    const to = rowAfter(event.key, this.#active, page, this.#rows.length);
     if (to === undefined) return;
     event.preventDefault();
     event.stopPropagation();
@@ -238,13 +220,8 @@ export class Grid {
     return csvOf(table, table.names, this.#rows);
   }
 
-  get tableName(): string {
-    return this.#table;
-  }
-
   dispose(): void {
-    cancelAnimationFrame(this.#queued);
-    this.#resizes.disconnect();
+    this.#redraw.dispose();
   }
 }
 

@@ -56,7 +56,7 @@ export class Outcomes implements RowsSource {
     if (kinds.length > 1) {
       const words = kinds.map((kind) => `${KINDS[kind]!}s`);
       head.append(
-        choice('what is counted', words, 0, (place) => {
+        choice('what is counted', words, (place) => {
           this.#kind = kinds[place]!;
           this.#groups = null;
           changed();
@@ -67,14 +67,13 @@ export class Outcomes implements RowsSource {
       choice(
         'by',
         BY.map((by) => `by ${by}`),
-        0,
         (place) => {
           this.#by = BY[place]!;
           this.#groups = null;
           changed();
         },
       ),
-      choice('measure', ['count', 'share of time'], 0, (place) => {
+      choice('measure', ['count', 'share of time'], (place) => {
         this.#measure = MEASURES[place]!;
         changed();
       }),

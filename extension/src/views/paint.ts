@@ -14,11 +14,11 @@ export function paintName(frame: Frame, view: Waterfall, state: State, node: num
   const { context, theme, text } = frame;
   const { forest, folded } = state;
   const middle = y + ROW_HEIGHT / 2;
-  const step = Math.min(15, (view.split * 0.42) / view.maxDepth);
-  const x = 12 + forest.depth[node]! * step;
-  if (step >= 5) {
+  const x = view.indent(forest.depth[node]!);
+  if (view.step >= 5) {
     context.fillStyle = theme.grid;
-    for (let depth = 0; depth < forest.depth[node]!; depth++) context.fillRect(Math.round(12 + depth * step), y, 1, ROW_HEIGHT);
+    for (let depth = 0; depth < forest.depth[node]!; depth++)
+      context.fillRect(Math.round(view.indent(depth)), y, 1, ROW_HEIGHT);
   }
   if (forest.children[node]! > 0) drawTwisty(context, theme.muted, folded[node] === 1, x + 1, middle);
   const kind = forest.kind[node]!;

@@ -31,10 +31,8 @@ export function followPointer(view: Waterfall, state: State): void {
     }
     drag.moved ||= Math.abs(x - drag.x) > DRAG_PX;
     if (!drag.moved) return;
-    if (drag.kind === 'split') {
-      view.setSplit(x);
-      view.rows.invalidate();
-    } else if (drag.kind === 'pan') {
+    if (drag.kind === 'split') view.setSplit(x);
+    else if (drag.kind === 'pan') {
       const { left, right } = view.scale;
       const by = ((x - drag.x) / (right - left)) * (view.to - view.from);
       view.see(drag.from - by, drag.from - by + (view.to - view.from));

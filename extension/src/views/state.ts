@@ -3,10 +3,10 @@
  * told; nobody calls another view.
  */
 import { Table } from '../data/table.ts';
-import { CATEGORIES } from '../model/categories.ts';
+import { isNotCompleted } from '../model/categories.ts';
 import type { Forest } from '../model/forest.ts';
-import { CALL, INHERITED, KINDS, MODEL_CALL, REQUEST, TABLES, TOOL_CALL, TURN } from '../model/kinds.ts';
-import { keyOf, labelOf, modelOf, NO_LABEL, outcomeOf, tableOf } from '../model/names.ts';
+import { CALL, INHERITED, MODEL_CALL, REQUEST, TABLES, TOOL_CALL, TURN } from '../model/kinds.ts';
+import { keyOf, labelOf, modelOf, NO_LABEL, outcomeOf } from '../model/names.ts';
 import { show } from '../text.ts';
 import { filterMask, MATCH, visibleNodes } from '../model/order.ts';
 
@@ -39,7 +39,7 @@ export const NO_FILTER: Filter = { text: '', category: -1, label: '', depth: 0 }
 export const ANY = -1;
 export const NOT_COMPLETED = -2;
 
-export type Change = 'rows' | 'selection' | 'hover' | 'theme';
+export type Change = 'rows' | 'selection' | 'hover';
 
 export class State {
   readonly folded: Uint8Array;
@@ -167,11 +167,7 @@ export class State {
     const text = filter.text.trim().toLowerCase();
     if (depth > 0) tests.push((node) => (forest.depth[node] ?? 0) < depth);
     if (category >= 0) tests.push((node) => forest.category[node] === category);
-    if (category === NOT_COMPLETED)
-      tests.push(
-        (node) =>
-          CATEGORIES[forest.category[node]!]!.name !== 'completed' && CATEGORIES[forest.category[node]!]!.name !== 'none',
-      );
+    if (category === NOT_COMPLETED) tests.push((node) => isNotCompleted(forest.category[node]!));
     if (label !== '') tests.push((node) => this.group(node, 'label') === label);
     if (text !== '') {
       tests.push((node) =>
@@ -276,18 +272,6 @@ export class State {
         found.push(node);
     }
     return found;
-  }
-
-  /** A word for what the rows are: `calls`, or `rows` of several kinds. */
-  get noun(): string {
-    const kinds = new Set(this.forest.kind);
-    kinds.delete(0);
-    const [only] = kinds;
-    return kinds.size === 1 && only !== undefined ? KINDS[only]! : 'row';
-  }
-
-  hasBody(node: number, column: string): boolean {
-    return tableOf(this.forest, node).names.includes(column);
   }
 }
 

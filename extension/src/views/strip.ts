@@ -1,5 +1,6 @@
 /** How much ran at once, on the same time axis as the timeline above it. */
 import { el } from '../dom/build.ts';
+import { Redraw } from '../dom/redraw.ts';
 import { pixelOf, timeOf } from '../draw/marks.ts';
 import { readTheme } from '../draw/theme.ts';
 import { CALL, COMPACTION, MODEL_CALL, REQUEST, TOOL_CALL } from '../model/kinds.ts';
@@ -13,9 +14,8 @@ const HEIGHT = 46;
 export class Strip {
   readonly element: HTMLDivElement;
   readonly #canvas: HTMLCanvasElement;
-  readonly #resizes: ResizeObserver;
+  readonly #redraw: Redraw;
   #load: Load | null = null;
-  #queued = 0;
   #pointed: number | null = null;
 
   constructor(
@@ -26,10 +26,9 @@ export class Strip {
     this.#canvas = el('canvas', { role: 'img' });
     this.element = el('div', { class: 'clab-strip' }, this.#canvas);
     this.#canvas.style.height = `${HEIGHT}px`;
-    this.#resizes = new ResizeObserver(() => {
-      this.invalidate();
+    this.#redraw = new Redraw(this.element, () => {
+      this.draw();
     });
-    this.#resizes.observe(this.element);
     waterfall.onMove(() => {
       this.invalidate();
     });
@@ -54,31 +53,21 @@ export class Strip {
     return kind.includes(MODEL_CALL) || kind.includes(TOOL_CALL) ? [MODEL_CALL, TOOL_CALL, COMPACTION] : [REQUEST];
   }
 
-  get load(): Load {
+  #read(): Load {
     const kinds = this.#kinds;
     const { state } = this;
+    const { start, span, kind } = state.forest;
     const picked = state.picked.length > 0;
-    this.#load ??= loadOf(
-      state.forest.start,
-      state.forest.span,
-      (node) =>
-        kinds.includes(state.forest.kind[node]!) &&
-        state.counts(node) &&
-        (picked ? state.shown(node) : state.mask === null || state.mask[node] === 2),
-    );
-    return this.#load;
+    const meant = (node: number): boolean => (picked ? state.shown(node) : state.left(node));
+    return loadOf(start, span, (node) => kinds.includes(kind[node]!) && state.counts(node) && meant(node));
   }
 
   invalidate(): void {
-    if (this.#queued === 0) {
-      this.#queued = requestAnimationFrame(() => {
-        this.draw();
-      });
-    }
+    this.#redraw.soon();
   }
 
   draw(): void {
-    this.#queued = 0;
+    this.#redraw.done();
     const width = this.element.clientWidth;
     const context = this.#canvas.getContext('2d');
     if (context === null || width === 0) return;
@@ -90,7 +79,7 @@ export class Strip {
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     context.clearRect(0, 0, width, HEIGHT);
     const bins = Math.max(1, Math.floor(scale.right - scale.left));
-    const most = profile(this.load, scale.from, scale.to, bins);
+    const most = profile((this.#load ??= this.#read()), scale.from, scale.to, bins);
     const peak = most.reduce((high, each) => Math.max(high, each), 0);
     const floor = HEIGHT - 4;
     const heightOf = (value: number): number => (peak > 0 ? (value / peak) * (HEIGHT - 12) : 0);
@@ -143,7 +132,6 @@ export class Strip {
   }
 
   dispose(): void {
-    cancelAnimationFrame(this.#queued);
-    this.#resizes.disconnect();
+    this.#redraw.dispose();
   }
 }

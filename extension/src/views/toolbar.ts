@@ -1,6 +1,7 @@
 /** What stands above linked views: search, filters, folding and zooming, and the selection as Python. */
 import { button, choice, debounced, el } from '../dom/build.ts';
 import { CATEGORIES, COUNTED } from '../model/categories.ts';
+import { MATCH } from '../model/order.ts';
 import { show } from '../text.ts';
 import { count } from '../words.ts';
 import { ANY, asPython, NOT_COMPLETED, type Filter, type State } from './state.ts';
@@ -64,7 +65,7 @@ export class Toolbar {
     if (waterfall !== null) {
       if (wishes.bothLooks) {
         this.element.append(
-          choice('bars', ['when it ran', 'how long it took'], 0, (place) => {
+          choice('bars', ['when it ran', 'how long it took'], (place) => {
             waterfall.setLook(place === 0 ? 'timeline' : 'topology');
           }),
         );
@@ -156,7 +157,7 @@ export class Toolbar {
     if (here.length > 1) {
       const values = [ANY, NOT_COMPLETED, ...here.map(({ number }) => number)];
       put(
-        choice('outcome', ['any outcome', 'not completed', ...here.map(({ name }) => name)], 0, (place) => {
+        choice('outcome', ['any outcome', 'not completed', ...here.map(({ name }) => name)], (place) => {
           state.setFilter({ ...state.filter, category: values[place]! });
         }),
         (filter) => values.indexOf(filter.category),
@@ -169,7 +170,7 @@ export class Toolbar {
     if (labels.size > 1 && labels.size <= MOST_LABELS) {
       const names = [...labels].sort();
       put(
-        choice('label', ['any label', ...names], 0, (place) => {
+        choice('label', ['any label', ...names], (place) => {
           state.setFilter({ ...state.filter, label: place === 0 ? '' : names[place - 1]! });
         }),
         (filter) => names.indexOf(filter.label) + 1,
@@ -182,7 +183,6 @@ export class Toolbar {
         choice(
           'depth',
           ['any depth', ...Array.from({ length: levels }, (_, i) => `depth ${i + 1}${i === 0 ? '' : ' or less'}`)],
-          0,
           (place) => {
             state.setFilter({ ...state.filter, depth: place });
           },
@@ -204,7 +204,7 @@ export class Toolbar {
   next(by: 1 | -1): void {
     const { mask, forest } = this.#state;
     if (mask === null || this.#waterfall === null) return;
-    const found = Array.from(mask.keys()).filter((node) => mask[node] === 2);
+    const found = Array.from(mask.keys()).filter((node) => mask[node] === MATCH);
     if (found.length === 0) return;
     this.#at = (this.#at + by + found.length) % found.length;
     const node = found[this.#at]!;
@@ -235,7 +235,7 @@ export class Toolbar {
 }
 
 /** Put a text on the clipboard; false where the page may not. */
-export async function copyText(near: HTMLElement, text: string): Promise<boolean> {
+async function copyText(near: HTMLElement, text: string): Promise<boolean> {
   try {
     await navigator.clipboard.writeText(text);
     return true;

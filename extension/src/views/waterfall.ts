@@ -35,10 +35,12 @@ export class Waterfall implements RowsSource {
   /** The stretch of time in sight. */
   from = 0;
   to: number;
+  /** As it was drawn last: asking the element would lay the page out for every bar. */
+  #width = 0;
   #split = 0;
   #splitWanted: number | null = null;
   /** Deepest level in sight, which the indentation has to leave room for. */
-  maxDepth = 1;
+  #maxDepth = 1;
   #positions: { position: Int32Array; siblings: Int32Array } | null = null;
   readonly #onMove = new Set<() => void>();
 
@@ -55,9 +57,9 @@ export class Waterfall implements RowsSource {
     state.listen((change) => {
       if (change === 'rows') {
         this.#positions = null;
-        this.maxDepth = 1;
+        this.#maxDepth = 1;
       }
-      if (change !== 'theme') this.rows.invalidate();
+      this.rows.invalidate();
     });
   }
 
@@ -99,7 +101,7 @@ export class Waterfall implements RowsSource {
       from: this.from,
       to: this.to,
       left: this.#split + 10,
-      right: Math.max(this.#split + 60, this.rows.element.clientWidth - WORDS_WIDTH),
+      right: Math.max(this.#split + 60, this.#width - WORDS_WIDTH),
     };
   }
 
@@ -115,12 +117,13 @@ export class Waterfall implements RowsSource {
   begin(frame: Frame): void {
     const wanted = this.#splitWanted ?? Math.min(460, Math.max(200, frame.width * (this.look === 'topology' ? 0.46 : 0.38)));
     const split = Math.round(Math.max(120, Math.min(wanted, frame.width - 140)));
-    if (split !== this.#split) {
+    if (split !== this.#split || frame.width !== this.#width) {
       this.#split = split;
+      this.#width = frame.width;
       for (const moved of this.#onMove) moved();
     }
-    if (this.maxDepth === 1)
-      this.maxDepth = this.state.visible.reduce((most, node) => Math.max(most, this.state.forest.depth[node]!), 1);
+    if (this.#maxDepth === 1)
+      this.#maxDepth = this.state.visible.reduce((most, node) => Math.max(most, this.state.forest.depth[node]!), 1);
     paintGrid(frame, this);
   }
 
@@ -323,10 +326,19 @@ export class Waterfall implements RowsSource {
     else this.state.choose(this.state.isPicked(node) ? picked.filter((each) => each !== node) : [...picked, node]);
   }
 
+  /** How far apart levels stand. */
+  get step(): number {
+    return Math.min(15, (this.#split * 0.42) / this.#maxDepth);
+  }
+
+  /** Where the rows of a level begin. */
+  indent(depth: number): number {
+    return 12 + depth * this.step;
+  }
+
   /** Whether a place is on the sign that folds a node. */
   isTwisty(node: number, x: number): boolean {
-    const step = Math.min(15, (this.#split * 0.42) / this.maxDepth);
-    const at = 12 + this.state.forest.depth[node]! * step;
+    const at = this.indent(this.state.forest.depth[node]!);
     return this.state.forest.children[node]! > 0 && x >= at - 8 && x <= at + 10;
   }
 }

@@ -1,8 +1,9 @@
-"""How numbers read to people, everywhere: durations, differences of durations, counts of things."""
+"""How numbers read to people, everywhere: durations and their differences, counts of things and tokens, many names."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Final
 
 UNKNOWN: Final = "\N{EN DASH}"
@@ -48,6 +49,17 @@ def delta_text(delta_ms: float) -> str:
 def plural(count: int, noun: str, many: str | None = None) -> str:
     """``1 call``, ``5,000 calls``."""
     return f"{count:,} {noun if count == 1 else many or noun + 's'}"
+
+
+def and_more(names: Sequence[str], total: int) -> str:
+    """``a, b, c and 12 more``: the first names of so many."""
+    return ", ".join(names) + (f" and {total - len(names):,} more" if total > len(names) else "")
+
+
+def tokens_text(fresh: float | None, from_caches: float | None, to_caches: float | None, out: float | None) -> str:
+    """``1,200 tokens in, 3,000 from caches, 400 out``; what is unknown is left out."""
+    counts = {" tokens in": fresh, " from caches": from_caches, " to caches": to_caches, " out": out}
+    return ", ".join(f"{count:,}{words}" for words, count in counts.items() if count is not None) or "tokens unknown"
 
 
 def was(count: int) -> str:

@@ -26,7 +26,7 @@ from cassette_lab.cassette.model import (
     stop_reason_category,
 )
 from cassette_lab.jsonio import canonical, digest
-from cassette_lab.jsonio.dates import date_parse_ms
+from cassette_lab.jsonio.dates import LAST_MS, date_parse_ms
 from cassette_lab.jsonio.text import arrow_text
 
 WORD: Final = pa.dictionary(pa.int8(), pa.string())
@@ -183,11 +183,10 @@ def time_ms(text: str) -> int | None:
     Cassettes may hold others, but Python's dates cannot.
     """
     value = date_parse_ms(text)
-    return value if value is not None and _FIRST_MS <= value <= _LAST_MS else None
+    return value if value is not None and _FIRST_MS <= value <= LAST_MS else None
 
 
 _FIRST_MS: Final = -62_135_596_800_000
-_LAST_MS: Final = 253_402_300_799_999
 
 
 def _row(interaction: Interaction, *, bodies: bool) -> dict[str, Any]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from cassette_lab.jsonio.text import show
-from cassette_lab.words import UNKNOWN, duration_text, plural
+from cassette_lab.jsonio.text import clip, show
+from cassette_lab.words import UNKNOWN, duration_text, plural, tokens_text
 
 if TYPE_CHECKING:
     from cassette_lab.jsonio import JsonObject
@@ -30,8 +30,8 @@ def listed(row: JsonObject, depth: int = 0, *, below: str = "") -> str:
     file = UNKNOWN if row["file"] is None else show(row["file"].removeprefix(below))
     indent = "  " * min(depth, _DEEPEST)
     return _line(
-        indent + _clip(row["id"], _ID - len(indent)),
-        _clip(_second(row["startedAt"]).removesuffix(" UTC"), 19),
+        indent + clip(row["id"], _ID - len(indent)),
+        clip(_second(row["startedAt"]).removesuffix(" UTC"), 19),
         duration_text(row["durationMs"]),
         f"{row['turns']:,}",
         f"{row['modelCalls']:,}",
@@ -39,9 +39,9 @@ def listed(row: JsonObject, depth: int = 0, *, below: str = "") -> str:
         _count(tokens, "inputTokens"),
         _count(tokens, "cacheReadTokens"),
         _count(tokens, "outputTokens"),
-        _clip(_end(row), _END),
+        clip(_end(row), _END),
         f"{row['notes']:,}",
-        file if row["parent"] is None or depth else f"{file} (child of {_clip(row['parent'], _ID)})",
+        file if row["parent"] is None or depth else f"{file} (child of {clip(row['parent'], _ID)})",
     )
 
 
@@ -91,7 +91,7 @@ def totalled(totals: JsonObject) -> str:
         plural(totals["sessions"], "session"),
         plural(totals["turns"], "turn"),
         plural(totals["modelCalls"], "model call"),
-        tokens_text(totals["tokens"]),
+        _tokens(totals["tokens"]),
     ]
     if totals["startedAt"] is not None:
         told.append(f"{_second(totals['startedAt']).removesuffix(' UTC')} to {_second(totals['endedAt'])}")
@@ -100,22 +100,22 @@ def totalled(totals: JsonObject) -> str:
 
 def summarised(document: JsonObject) -> list[str]:
     """One session: its facts, then its models and tools, then what is wrong with the log."""
-    parent = "none" if document["parent"] is None else _clip(document["parent"], _NAME)
-    origin = ", ".join(_clip(each, _NAME) for each in (document["origin"], document["spawnedBy"], document["mode"]) if each)
-    ends = ", ".join(f"{count:,} {_clip(end, _END)}" for end, count in list(document["turnEnds"].items())[:SHOWN])
+    parent = "none" if document["parent"] is None else clip(document["parent"], _NAME)
+    origin = ", ".join(clip(each, _NAME) for each in (document["origin"], document["spawnedBy"], document["mode"]) if each)
+    ends = ", ".join(f"{count:,} {clip(end, _END)}" for end, count in list(document["turnEnds"].items())[:SHOWN])
     ends += _codes(document["turnErrorCodes"])
     began = plural(document["turns"], "turn") if document["turns"] or not ends else "none that began here"
     busy = "" if document["turnMs"] is None else f", {duration_text(document['turnMs'])} of it in turns"
     facts = {
-        "session": _clip(document["id"], _NAME),
+        "session": clip(document["id"], _NAME),
         "parent": f"{parent} ({origin})" if origin else parent,
         "started": f"{_second(document['startedAt'])}, for {duration_text(document['durationMs'])}{busy}",
-        "folder": _clip(document["cwd"] or UNKNOWN, _NAME),
+        "folder": clip(document["cwd"] or UNKNOWN, _NAME),
         "turns": began + (f": {ends}" if ends else ""),
-        "end": _clip(_end(document), _NAME),
+        "end": clip(_end(document), _NAME),
         "model calls": f"{document['modelCalls']:,} in {plural(document['steps'], 'step')}, "
         f"{plural(document['retries'], 'retry', 'retries')}",
-        "tokens": tokens_text(document["tokens"]),
+        "tokens": _tokens(document["tokens"]),
         "tool calls": f"{document['toolCalls']:,}, {plural(document['toolErrors'], 'error')}",
         "log": f"format {document['format']}, {document['encoding']}, {document['bytes']:,} bytes, "
         f"{plural(document['events'], 'event')} in {plural(document['rows'], 'row')}",
@@ -127,7 +127,7 @@ def summarised(document: JsonObject) -> list[str]:
     lines = [document["file"], *(f"  {name:<14}{value}" for name, value in facts.items())]
     lines += _some("model", [_model(each) for each in document["models"]])
     lines += _some("tool", [_tool(each) for each in document["tools"]])
-    lines += _some("child", [_clip(each, _NAME) for each in document["children"] or ()])
+    lines += _some("child", [clip(each, _NAME) for each in document["children"] or ()])
     return [*lines, *_some("note", [problem(each) for each in document["notes"]])]
 
 
@@ -158,30 +158,19 @@ def problem(document: JsonObject) -> str:
     return f"{', '.join(place)}: {document['message']}" if place else str(document["message"])
 
 
-def tokens_text(tokens: Mapping[str, int]) -> str:
-    """``1,200 tokens in, 3,000 from caches, 400 out``; what no log says is left out."""
-    told = [
-        f"{tokens[name]:,}{words}"
-        for name, words in (
-            ("inputTokens", " tokens in"),
-            ("cacheReadTokens", " from caches"),
-            ("cacheWriteTokens", " to caches"),
-            ("outputTokens", " out"),
-        )
-        if name in tokens
-    ]
-    return ", ".join(told) or "tokens unknown"
+def _tokens(tokens: Mapping[str, int]) -> str:
+    return tokens_text(*map(tokens.get, ("inputTokens", "cacheReadTokens", "cacheWriteTokens", "outputTokens")))
 
 
 def _shortened(document: JsonObject) -> str:
     failed = f" ({document['failedCompactions']:,} failed)" if document["failedCompactions"] else ""
     prunes = f"; {plural(document['prunes'], 'prune')}" if document["prunes"] else ""
-    took = f"{duration_text(document['compactionMs'])}, {tokens_text(document['compactionTokens'])}"
+    took = f"{duration_text(document['compactionMs'])}, {_tokens(document['compactionTokens'])}"
     return f"{plural(document['compactions'], 'compaction')}{failed}, {took}{prunes}"
 
 
 def _model(model: JsonObject) -> str:
-    name = " / ".join(_clip(part, _NAME) for part in (model["provider"], model["model"]) if part is not None) or UNKNOWN
+    name = " / ".join(clip(part, _NAME) for part in (model["provider"], model["model"]) if part is not None) or UNKNOWN
     speed = "" if model["tokensPerSecond"] is None else f", {model['tokensPerSecond']:,.0f} tokens per second"
     return (
         f"{name}: {plural(model['calls'], 'call')}, {model['failed']:,} failed{_codes(model['errorCodes'])}, "
@@ -191,7 +180,7 @@ def _model(model: JsonObject) -> str:
 
 def _tool(tool: JsonObject) -> str:
     unanswered = f", {tool['unanswered']:,} without a result" if tool["unanswered"] else ""
-    name = UNKNOWN if tool["name"] is None else _clip(tool["name"], _NAME)
+    name = UNKNOWN if tool["name"] is None else clip(tool["name"], _NAME)
     took = duration_text(tool["durationMs"])
     errors = plural(tool["errors"], "error") + _codes(tool["errorCodes"])
     background = f" to start {tool['background']:,} in the background" if tool["background"] else ""
@@ -200,7 +189,7 @@ def _tool(tool: JsonObject) -> str:
 
 def _codes(codes: Mapping[str, int]) -> str:
     """`` (2 SERVER, 1 AUTH)``; nothing where there is none."""
-    shown = [f"{count:,} {_clip(code, _END)}" for code, count in list(codes.items())[:SHOWN]]
+    shown = [f"{count:,} {clip(code, _END)}" for code, count in list(codes.items())[:SHOWN]]
     more = [f"{len(codes) - SHOWN:,} more"] if len(codes) > SHOWN else []
     return f" ({', '.join(shown + more)})" if codes else ""
 
@@ -233,11 +222,6 @@ HEADLINE: Final = _line(
     "notes",
     "file",
 )
-
-
-def _clip(text: str, width: int) -> str:
-    shown = show(text)
-    return shown if len(shown) <= width else f"{shown[: width - 1]}…"
 
 
 def _count(tokens: Mapping[str, int], name: str) -> str:

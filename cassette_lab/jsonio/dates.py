@@ -13,6 +13,9 @@ from typing import Final
 
 from cassette_lab.jsonio.whitespace import JS_WHITESPACE
 
+LAST_MS: Final = 253_402_300_799_999
+"""The end of the year 9999, the last one that Python's dates and the tables know."""
+
 _MAX_MS: Final = 8_640_000_000_000_000
 _MS_PER_DAY: Final = 86_400_000
 

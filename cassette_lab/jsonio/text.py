@@ -65,6 +65,21 @@ def show(text: str) -> str:
     return _UNSEEN_CHARACTER.sub(lambda match: f"\\u{{{ord(match[0]):04x}}}", join_pairs(text))
 
 
+def clip(text: str, width: int) -> str:
+    """``text`` as ``show`` has it, in at most so many characters: of a longer one the start, and an ellipsis."""
+    shown = show(text)
+    return shown if len(shown) <= width else f"{shown[: width - 1]}…"
+
+
+def is_whole(text: str) -> bool:
+    """Whether UTF-8 can say ``text``: no surrogates are in it."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def arrow_text(text: str) -> str:
     r"""``text`` as a column can hold it: lone surrogates as the six characters ``\udxxx``, everything else as it is."""
     if text.isascii():

@@ -14,13 +14,13 @@ from statistics import median
 from typing import Final
 
 from cassette_lab.jsonio import JsonObject
+from cassette_lab.jsonio.dates import LAST_MS
 from cassette_lab.session.counting import counts_of
 from cassette_lab.session.facts import ModelCall, SessionFacts, ToolCall, Turn, own
+from cassette_lab.session.kinds import is_known
 from cassette_lab.session.reader import ENDS
 from cassette_lab.session.spans import Time, span_ms
 
-_FIRST_WITH_CATALOG: Final = 3
-_LAST_MS: Final = 253_402_300_799_999
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 OPEN: Final = "open"
 _SUMMED: Final = ("turns", "modelCalls", "toolCalls", "toolErrors")
@@ -129,7 +129,7 @@ def totals(before: JsonObject, more: JsonObject | None) -> JsonObject:
 
 def date_text(time: Time | None) -> str | None:
     """A time of a log in ISO 8601; None for what is no date of the years 1970 to 9999."""
-    if time is None or not 0 < time <= _LAST_MS:
+    if time is None or not 0 < time <= LAST_MS:
         return None
     return (_EPOCH + dt.timedelta(milliseconds=int(time))).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
@@ -138,7 +138,7 @@ def _children(facts: SessionFacts) -> list[str] | None:
     """The subagents that the log names; None where it has no catalog of them and names none: only theirs tell of them."""
     named = [child.session_id for child in own(facts.children)]
     named += [call.child_session_id for call in own(facts.tool_calls) if call.child_session_id is not None]
-    has_catalog = facts.header.version >= _FIRST_WITH_CATALOG
+    has_catalog = is_known("subagent/catalog", facts.header.version)
     return list(dict.fromkeys(named)) if named or has_catalog else None
 
 

@@ -8,16 +8,16 @@ from typing import Any, Final
 import pyarrow as pa
 
 from cassette_lab.cassette.columns import TIME
+from cassette_lab.jsonio.dates import LAST_MS
 from cassette_lab.jsonio.text import arrow_text
 
-_LAST_MS: Final = 253_402_300_799_999
 _MOST_INTEGER: Final = 2**63 - 1
 
 
 def array_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     """An array of this type; None stays null. Times are in epoch ms, and null where they are no date up to the year 9999."""
     if kind == TIME:
-        return pa.array([int(value) if value is not None and 0 < value <= _LAST_MS else None for value in values], kind)
+        return pa.array([int(value) if value is not None and 0 < value <= LAST_MS else None for value in values], kind)
     if pa.types.is_dictionary(kind):
         return _texts(values, pa.string()).dictionary_encode()
     if pa.types.is_string(kind):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -72,22 +73,16 @@ def _rows(rows: Iterable[Row], boundary: int, *, expand: bool) -> Iterator[tuple
             inherited = boundary - row.seq0
             cut = 0 < inherited < row.members
             for run in (row.first_members(inherited), row.from_member(inherited)) if cut else (row,):
-                yield run.seq0, ROW_OF_KIND[run.kind], run.time0, run.turn, run.step, run.members, _Packed(run)
+                yield run.seq0, ROW_OF_KIND[run.kind], run.time0, run.turn, run.step, run.members, partial(_packed_data, run)
             continue
         for event in (row,) if isinstance(row, Event) else row.events():
             data = event.data
             yield event.seq, event.type, event.time, data.get("turn"), data.get("step"), 1, data
 
 
-class _Packed:
-    """Makes the data of a packed row when it is wanted."""
-
-    def __init__(self, run: ChunkRun) -> None:
-        self._run = run
-
-    def __call__(self) -> JsonObject:
-        data: JsonObject = pack_row(self._run)["data"]
-        return data
+def _packed_data(run: ChunkRun) -> JsonObject:
+    data: JsonObject = pack_row(run)["data"]
+    return data
 
 
 def _json(data: JsonObject) -> str | None:

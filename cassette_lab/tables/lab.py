@@ -22,7 +22,7 @@ from cassette_lab.tables.session_display import HEAD, SHOWN_SESSIONS, session_li
 from cassette_lab.tables.spending import time_spent
 from cassette_lab.tables.sql import SqlResult, query
 from cassette_lab.tables.tree import Tree, tree
-from cassette_lab.words import UNKNOWN
+from cassette_lab.words import UNKNOWN, plural
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -206,21 +206,21 @@ class Lab:
     def _headline(self) -> str:
         words = []
         if len(self.cassettes) or not self._has_others:
-            words = [_count(len(self.cassettes), "cassette") + " verified", _count(len(self.calls), "call")]
+            words = [plural(len(self.cassettes), "cassette") + " verified", plural(len(self.calls), "call")]
         numbers = {name: pc.sum(self.cassettes[name]).as_py() for name in ("failed", "aborted")}
         words += [f"{number:,} {name}" for name, number in numbers.items() if number]
         if len(self.sessions):
-            words.append(_count(len(self.sessions), "session"))
+            words.append(plural(len(self.sessions), "session"))
             sums = {name: pc.sum(self.sessions[name]).as_py() or 0 for name in ("turns", "model_calls", "tool_errors")}
-            words += [_count(sums["turns"], "turn"), _count(sums["model_calls"], "model call")]
-            words += [_count(sums["tool_errors"], "tool error")] * bool(sums["tool_errors"])
+            words += [plural(sums["turns"], "turn"), plural(sums["model_calls"], "model call")]
+            words += [plural(sums["tool_errors"], "tool error")] * bool(sums["tool_errors"])
         if len(self.flight_health):
-            words.append(_count(len(self.flights), "flight record"))
+            words.append(plural(len(self.flights), "flight record"))
         kinds = (kind for kind in self.sessions["end_kind"].to_pylist() if kind not in (None, "completed"))
         ends = Counter(_ENDED.get(kind, "ended otherwise") for kind in kinds)
-        words += [f"{_count(ends[end], 'session')} {end}" for end in sorted(ends)]
+        words += [f"{plural(ends[end], 'session')} {end}" for end in sorted(ends)]
         if len(self.problems):
-            words.append(f"{_count(len(self.problems), 'file')} not loaded")
+            words.append(f"{plural(len(self.problems), 'file')} not loaded")
         return f"{'✕' if len(self.problems) else '✓'} {' · '.join(words)}"
 
     def _cassette_rows(self, *, words: bool = True) -> list[list[str]]:
@@ -233,7 +233,7 @@ class Lab:
         return [
             [
                 show(row["source"]),
-                _count(row["interactions"], "call"),
+                plural(row["interactions"], "call"),
                 *(f"{row[name]:,} {name}" for name in ("failed", "aborted") if row[name]),
             ]
             for row in rows
@@ -250,12 +250,12 @@ class Lab:
         """What is left out above, and what could not be known."""
         notes = []
         if len(self.cassettes) > SHOWN_CASSETTES:
-            notes.append(f"… and {_count(len(self.cassettes) - SHOWN_CASSETTES, 'more cassette')}: lab.to_pandas('cassettes')")
+            notes.append(f"… and {plural(len(self.cassettes) - SHOWN_CASSETTES, 'more cassette')}: lab.to_pandas('cassettes')")
         if len(self.sessions) > SHOWN_SESSIONS:
-            notes.append(f"… and {_count(len(self.sessions) - SHOWN_SESSIONS, 'more session')}: lab.to_pandas('sessions')")
+            notes.append(f"… and {plural(len(self.sessions) - SHOWN_SESSIONS, 'more session')}: lab.to_pandas('sessions')")
         if len(self.problems) > SHOWN_PROBLEMS:
             notes.append(
-                f"… and {_count(len(self.problems) - SHOWN_PROBLEMS, 'more file')} not loaded: lab.to_pandas('problems')"
+                f"… and {plural(len(self.problems) - SHOWN_PROBLEMS, 'more file')} not loaded: lab.to_pandas('problems')"
             )
         if not len(self.calls) and (len(self.cassettes) or not self._has_others):
             notes.append("no calls were recorded in what was loaded")
@@ -272,10 +272,6 @@ class Lab:
         if len(self.flights):
             steps.append('lab.sql("select model, median(first_chunk_ms), median(duration_ms) from flights group by 1")')
         return steps
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _html_table(head: list[str], rows: list[list[str]]) -> str:

@@ -7,13 +7,14 @@ from contextlib import closing
 from functools import partial
 from itertools import groupby
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
+from typing import get_args
 
 import numpy as np
 import pyarrow as pa
 
 from cassette_lab.errors import CassetteLabError, ConfigError
 from cassette_lab.jsonio.text import arrow_text, show
+from cassette_lab.session.opening import OnError
 from cassette_lab.session.sharing import Task, cost_of, in_order, runs_of, size_of, working_folder
 from cassette_lab.tables import flights
 from cassette_lab.tables.finding import Found, PathLikes, find, name_from
@@ -24,10 +25,6 @@ from cassette_lab.tables.relations import with_children
 from cassette_lab.tables.schemas import RELATIONS, TABLES, table_schema
 from cassette_lab.tables.telling import InBytes, Progress, Telling
 from cassette_lab.words import plural
-
-OnError: TypeAlias = Literal["raise", "collect"]
-
-_ON_ERROR: Final = ("raise", "collect")
 
 
 def load(
@@ -58,8 +55,8 @@ def load(
 
     >>> lab = load("runs/")  # doctest: +SKIP
     """
-    if on_error not in _ON_ERROR:
-        raise ConfigError(f"on_error must be {' or '.join(_ON_ERROR)}, not {show(str(on_error))}")
+    if on_error not in get_args(OnError):
+        raise ConfigError(f"on_error must be {' or '.join(get_args(OnError))}, not {show(str(on_error))}")
     if workers < 1:
         raise ConfigError("workers must be 1, or 2 for a second process")
     found, root = find(paths)

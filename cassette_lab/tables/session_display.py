@@ -8,10 +8,11 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cassette_lab.jsonio.text import show
+from cassette_lab.jsonio.text import clip
+from cassette_lab.session.spans import known_sum
 from cassette_lab.tables.session_names import session_names
 from cassette_lab.tables.tree import in_tree_order
-from cassette_lab.words import UNKNOWN, plural
+from cassette_lab.words import UNKNOWN, plural, tokens_text
 
 SHOWN_SESSIONS: Final = 10
 HEAD: Final = (
@@ -29,21 +30,14 @@ HEAD: Final = (
 
 _SHOWN_CHARACTERS: Final = 48
 _COUNTS: Final = ("turns", "model_calls", "input_tokens", "cache_read_tokens", "output_tokens")
-_TOKENS: Final = {
-    "input_tokens": " tokens in",
-    "cache_read_tokens": " from caches",
-    "cache_write_tokens": " to caches",
-    "output_tokens": " out",
-}
+_TOKENS: Final = ("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens")
 
 
 def sessions_line(sessions: pa.Table) -> str:
     """``2026-11-30 17:03 to 17:16 UTC · 1,200 tokens in, 400 out · 1 log with notes: lab.notes``: of all of them."""
     first, last = (getattr(pc, end)(sessions[name]).as_py() for end, name in (("min", "started_at"), ("max", "ended_at")))
     words = [] if first is None or last is None else [f"{_span(first, last)} UTC"]
-    tokens = {name: [count for count in sessions[name].to_pylist() if count is not None] for name in _TOKENS}
-    told = ", ".join(f"{sum(counts):,}{_TOKENS[name]}" for name, counts in tokens.items() if counts)
-    words.append(told or "tokens unknown")
+    words.append(tokens_text(*(known_sum(sessions[name].to_pylist()) for name in _TOKENS)))
     noted = sum(count > 0 for count in sessions["notes"].to_pylist())
     if noted:
         words.append(f"{plural(noted, 'log')} with notes: lab.notes")
@@ -95,5 +89,4 @@ def _span(first: dt.datetime, last: dt.datetime) -> str:
 
 
 def _text(text: str | None) -> str:
-    shown = UNKNOWN if text is None else show(text)
-    return shown if len(shown) <= _SHOWN_CHARACTERS else f"{shown[: _SHOWN_CHARACTERS - 1]}…"
+    return UNKNOWN if text is None else clip(text, _SHOWN_CHARACTERS)

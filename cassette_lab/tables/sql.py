@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Final, overload
 import pyarrow as pa
 
 from cassette_lab.errors import ConfigError
-from cassette_lab.jsonio.text import show
+from cassette_lab.jsonio.text import clip, show
 from cassette_lab.tables.schemas import TABLES, table_schema
+from cassette_lab.words import plural
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -131,7 +132,7 @@ class SqlResult:
         return [[_cell(value) for value in row] for row in zip(*(column.to_pylist() for column in rows.columns), strict=True)]
 
     def _size(self) -> str:
-        rows = f"{len(self):,} row{'' if len(self) == 1 else 's'}"
+        rows = plural(len(self), "row")
         return rows if len(self) <= SHOWN_ROWS else f"{rows}, the first {SHOWN_ROWS} shown; .to_pandas() has all"
 
 
@@ -144,8 +145,7 @@ def _is_number(kind: pa.DataType) -> bool:
 
 
 def _cell(value: Any) -> str:
-    text = "" if value is None else _number(value) if isinstance(value, float) else show(str(value))
-    return text if len(text) <= _CLIP else text[: _CLIP - 1] + "…"
+    return "" if value is None else clip(_number(value) if isinstance(value, float) else str(value), _CLIP)
 
 
 def _number(value: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Self, TypeAlias
@@ -11,12 +12,12 @@ from cassette_lab.progress import Bar
 Progress: TypeAlias = Callable[[int, int, str], object]
 
 
-class InBytes:
+class InBytes(ABC):
     """A ``progress`` of this class is called as a bar is: with bytes read of all, also within large files, and no source."""
 
+    @abstractmethod
     def __call__(self, done_bytes: int, total_bytes: int) -> object:
         """So much is read."""
-        raise NotImplementedError
 
 
 class Telling:

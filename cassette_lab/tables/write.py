@@ -6,18 +6,18 @@ import contextlib
 from itertools import product
 from os import PathLike
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 import pyarrow as pa
 
 from cassette_lab.errors import ConfigError
 from cassette_lab.jsonio.text import show
+from cassette_lab.looking import os_reason
 from cassette_lab.tables.lab import Lab
 from cassette_lab.tables.schemas import FLIGHT_TABLES, SESSION_TABLES, TABLES
 
 Format: TypeAlias = Literal["parquet", "arrow"]
-
-_FORMATS: Final = ("parquet", "arrow")
+_FORMATS: Final[tuple[Format, ...]] = get_args(Format)
 
 
 def write_tables(
@@ -55,8 +55,9 @@ def write_tables(
             written.append((name, len(table), path))
         _remove_others(target, {path for _, _, path in written})
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise ConfigError(f"the tables cannot be written there ({reason}); name another folder", path=target) from error
+        raise ConfigError(
+            f"the tables cannot be written there ({os_reason(error)}); name another folder", path=target
+        ) from error
     return written
 
 

@@ -126,7 +126,6 @@ class Surface:
 
     def seqs(self) -> list[int]:
         """The events that make up the surface, in order."""
-        """The surface, in order."""
         found = []
         at = _BEFORE
         while at != self._last:

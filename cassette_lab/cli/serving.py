@@ -8,7 +8,6 @@ from pathlib import Path
 from cassette_lab.cli.grammar import Call, Command, Option, one_of, whole_number
 from cassette_lab.cli.output import complain, say
 from cassette_lab.errors import MismatchError, MissingFileError
-from cassette_lab.looking import exists
 from cassette_lab.words import plural
 
 
@@ -25,7 +24,7 @@ def serve_replay(call: Call) -> int:
         raise MissingFileError("there is no such override file", path=override)
     unfinished = options.get("unfinished", "raise")
     primary, children = call.operands[0], list(call.operands[1:])
-    if not children and exists(primary.rpartition("#")[0] or primary):
+    if not children:
         primary, children = family_of(primary)
     scripts = load_session_scripts(primary, children, override, unfinished=unfinished)
     binding, pace_ms = options.get("binding", "first-call"), options.get("pace_ms", 0)

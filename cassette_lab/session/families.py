@@ -7,17 +7,18 @@ Source: session logs, Parents and children.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import islice, takewhile
+from itertools import takewhile
 from pathlib import Path, PurePath
 from typing import Final, NamedTuple
 
 from cassette_lab.errors import FormatError
 from cassette_lab.jsonio.text import show
-from cassette_lab.looking import exists, from_home, is_folder
+from cassette_lab.looking import is_folder
 from cassette_lab.session.finding import find_logs
-from cassette_lab.session.places import locate
+from cassette_lab.session.places import locate, split_id
 from cassette_lab.session.reader import read_header
 from cassette_lab.session.sqlite import SqliteStore
+from cassette_lab.words import and_more
 
 _MOST_COPIES: Final = 100
 """Of one session, for its children to be told apart."""
@@ -47,10 +48,7 @@ def family_of(source: str | Path) -> Family:
     Of a folder (or a store) without an id it is the one session that has no parent there. A log that is named by its file
     comes alone. Raises ``FormatError`` for a folder with several such sessions, or none, and as ``locate`` does.
     """
-    path = from_home(source)
-    head, mark, asked = str(path).rpartition("#")
-    is_chosen = bool(mark and asked and not exists(path))
-    place = Path(head) if is_chosen else path
+    place, asked = split_id(source)
     members = list(_members(place))
     if len(members) < 2:
         return Family(str(source), [])
@@ -62,14 +60,13 @@ def family_of(source: str | Path) -> Family:
         known = [each for each in by_id.get(member.parent or "", []) if each[0] != number]
         parents.append(nearest(member.name, known))
     roots = [number for number, member in enumerate(members) if parents[number] is None]
-    if is_chosen:
+    if asked is not None:
         chosen = locate(source)  # which says what is wrong with the id
         wanted = f"{chosen.path}#{asked}"
         roots = [number for number, member in enumerate(members) if wanted in (member.name, f"{member.name}#{asked}")]
     if len(roots) != 1:
-        names = ", ".join(show(members[number].session_id[:80]) for number in islice(roots, _SHOWN))
-        more = f" and {len(roots) - _SHOWN:,} more" if len(roots) > _SHOWN else ""
-        message = f"{len(roots):,} sessions begin in this folder: {names}{more}; name one of them (PATH#ID)"
+        names = and_more([show(members[number].session_id[:80]) for number in roots[:_SHOWN]], len(roots))
+        message = f"{len(roots):,} sessions begin in this folder: {names}; name one of them (PATH#ID)"
         raise FormatError(message, path=place, field="id")
     return Family(members[roots[0]].name, [members[number].name for number in _below(roots[0], parents)])
 

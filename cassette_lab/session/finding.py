@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from cassette_lab.errors import FormatError
-from cassette_lab.looking import is_folder
+from cassette_lab.looking import is_folder, os_reason
 from cassette_lab.session.frames import is_zstd
 from cassette_lab.session.lines import LogFile
 from cassette_lab.session.reader import FILE_NAME
@@ -24,7 +24,9 @@ from cassette_lab.session.sqlite import holds_sessions, is_sqlite
 _LOG_ENDINGS: Final = (".jsonl", ".jsonl.zstd")
 _STORE_ENDINGS: Final = (".db", ".sqlite", ".sqlite3")
 _CASSETTE_ENDING: Final = ".cassette.jsonl"
-_PASSED_BY: Final = frozenset({"session_projcache", "node_modules", "__pycache__"})
+_SKIPPED: Final = frozenset({"session_projcache", "node_modules", "__pycache__"})
+_HOMES: Final = frozenset({".sessions", ".dsh"})
+"""Where the harness itself keeps logs."""
 _PROJECT: Final = re.compile(r"--.+--|_no-cwd")
 PASSED_BY: Final = "PASSED_BY"
 """The code of a problem that is none of a log: another one holds the same session."""
@@ -123,19 +125,13 @@ def _folder(folder: Path, waiting: list[Path]) -> Iterator[FoundLog]:
     try:
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
     except OSError as error:
-        message = f"the folder cannot be read ({error.strerror or error})"
+        message = f"the folder cannot be read ({os_reason(error)})"
         yield FoundLog(folder, problem=FormatError(message, path=folder))
         return
     names = [entry.name for entry in entries if may_be_log(entry)]
     yield from logs_among(folder, names)
-    for entry in reversed(entries):
-        passed_by = entry.name in _PASSED_BY or (entry.name.startswith(".") and entry.name not in _HIDDEN_ROOTS)
-        if not passed_by and _is_folder(entry):
-            waiting.append(folder / entry.name)
-
-
-_HIDDEN_ROOTS: Final = frozenset({".sessions", ".dsh"})
-"""Where the harness itself keeps logs."""
+    below = [folder / entry.name for entry in entries if not is_passed_by(entry.name) and is_subfolder(entry)]
+    waiting += reversed(below)
 
 
 def _generations(folder: Path, names: set[str]) -> Iterator[FoundLog]:
@@ -213,7 +209,13 @@ def may_be_log(entry: os.DirEntry[str]) -> bool:
         return named
 
 
-def _is_folder(entry: os.DirEntry[str]) -> bool:
+def is_passed_by(folder: str) -> bool:
+    """Whether a folder of this name is not looked into unless it was named: so a whole project can be searched."""
+    return folder in _SKIPPED or (folder.startswith(".") and folder not in _HOMES)
+
+
+def is_subfolder(entry: os.DirEntry[str]) -> bool:
+    """Whether it is a folder to look into; one behind a link is not."""
     try:
         return entry.is_dir(follow_symlinks=False)
     except OSError:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import Path
@@ -22,7 +22,7 @@ from cassette_lab.session.chunks import RowError
 from cassette_lab.session.finding import is_store
 from cassette_lab.session.header import read_header
 from cassette_lab.session.lines import LogFile, LogLines
-from cassette_lab.session.model import Event, Physical, Problem, Row, SessionHeader, SessionLog, rows_from
+from cassette_lab.session.model import Physical, Problem, Row, SessionHeader, SessionLog, events_of, rows_from
 from cassette_lab.session.places import check_id, locate
 from cassette_lab.session.reader import ends_a_turn, finish_log
 from cassette_lab.session.rows import GapError, Rows, read_json
@@ -238,7 +238,7 @@ class FileFollower(Follower):
             return None
         self._kept = lines.resume_at
         if ends_a_turn(lines.behind_the_break()):
-            raise self._damage(f"frame {lines.frame}: {lines.broken}", None)
+            raise self._damage(f"frame {lines.frame}: {lines.broken}")
         return Problem("BROKEN_TAIL", f"{lines.broken}; what follows waits for a repair", frame=lines.frame)
 
     def _add(self, line: bytes) -> None:
@@ -259,7 +259,7 @@ class FileFollower(Follower):
             raise self._damage(str(error), number, error.field)
         return Problem("BROKEN_TAIL", f"{error}; what follows waits for a repair", line=number, frame=frame)
 
-    def _damage(self, what: str, line: int | None, field: str | None = None) -> FormatError:
+    def _damage(self, what: str, line: int | None = None, field: str | None = None) -> FormatError:
         return FormatError(
             f"{what}, and a turn ended behind it: the file is damaged; restore it from a copy",
             path=self.path,
@@ -270,16 +270,8 @@ class FileFollower(Follower):
 
 def _shared(told: list[Row], now: list[Row]) -> int:
     """How many events two logs begin with alike."""
-    pairs = zip(_events(told), _events(now), strict=False)
+    pairs = zip(events_of(told), events_of(now), strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-
-
-def _events(rows: Iterable[Row]) -> Iterator[Event]:
-    for row in rows:
-        if isinstance(row, Event):
-            yield row
-        else:
-            yield from row.events()
 
 
 def _sum(before: Physical, now: Physical, *, first: bool) -> Physical:

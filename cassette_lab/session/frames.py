@@ -22,6 +22,7 @@ _SKIPPABLE_LOW, _SKIPPABLE_HIGH = 0x184D2A50, 0x184D2A5F
 _DICTIONARY_BYTES: Final = (0, 1, 2, 4)
 _SIZE_BYTES: Final = (0, 2, 4, 8)
 _RLE, _RESERVED = 1, 3
+_LEVEL: Final = 3
 
 
 class Bytes(Protocol):
@@ -137,20 +138,17 @@ def decode_one(data: bytes, limit_bytes: int) -> bytes:
     return text
 
 
-def compress_frame(text: bytes, level: int = 3) -> bytes:
+def compress_frame(text: bytes) -> bytes:
     """One frame with a checksum and its content's size, as a batch of lines is written."""
-    zstd = _library()
-    options = {zstd.CompressionParameter.checksum_flag: 1, zstd.CompressionParameter.compression_level: level}
-    frame: bytes = zstd.compress(text, options=options)
-    return frame
+    return FrameWriter().frame(text)
 
 
 class FrameWriter:
     """Makes a frame of every batch as ``compress_frame`` does, with one context for all of them. For one thread at a time."""
 
-    def __init__(self, level: int = 3) -> None:
+    def __init__(self) -> None:
         zstd = _library()
-        options = {zstd.CompressionParameter.checksum_flag: 1, zstd.CompressionParameter.compression_level: level}
+        options = {zstd.CompressionParameter.checksum_flag: 1, zstd.CompressionParameter.compression_level: _LEVEL}
         self._compressor = zstd.ZstdCompressor(options=options)
 
     def frame(self, text: bytes) -> bytes:

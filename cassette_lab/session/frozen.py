@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Final, NoReturn
 
 from cassette_lab.jsonio import MAX_SAFE_INTEGER, CanonicalError, detach
+from cassette_lab.jsonio.text import is_whole
 
 MOST_LEVELS: Final = 200
 """Data may not be nested deeper: whoever reads it has a stack, too."""
@@ -26,7 +27,7 @@ def freeze(value: Any) -> Any:
 def freeze_delta(key: tuple[Any, ...], text: str) -> FrozenDict | None:
     """The data of a delta, frozen: ``key`` and ``text`` are those of ``delta_key``. None for what ``freeze`` must look at."""
     kind, turn, step, index, call_id, name = key
-    if not ((text.isascii() or _is_whole(text)) and -_MOST <= turn <= _MOST and -_MOST <= step <= _MOST):
+    if not ((text.isascii() or is_whole(text)) and -_MOST <= turn <= _MOST and -_MOST <= step <= _MOST):
         return None
     if not -_MOST <= index <= _MOST:
         return None
@@ -34,11 +35,11 @@ def freeze_delta(key: tuple[Any, ...], text: str) -> FrozenDict | None:
         chunk = FrozenDict({"type": "text-delta", "index": index, "text": text})
     elif kind == "reasoning-delta":
         chunk = FrozenDict({"type": "reasoning-delta", "index": index, "text": text})
-    elif not _is_whole(call_id):
+    elif not is_whole(call_id):
         return None
     elif name is None:
         chunk = FrozenDict({"type": "tool-call-delta", "index": index, "id": call_id, "argumentsDelta": text})
-    elif _is_whole(name):
+    elif is_whole(name):
         chunk = FrozenDict({"type": "tool-call-delta", "index": index, "id": call_id, "name": name, "argumentsDelta": text})
     else:
         return None
@@ -87,12 +88,3 @@ def _frozen(value: Any, levels: int) -> Any:
             value = {name: value[other] for name, other in zip(detach(dict.fromkeys(value)), value, strict=True)}
         return FrozenDict({name: _frozen(child, levels) for name, child in value.items()})
     return detach(value)
-
-
-def _is_whole(text: str) -> bool:
-    """Whether a text can be kept as it is; surrogates may be halves of one character."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

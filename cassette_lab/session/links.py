@@ -67,11 +67,7 @@ class Forest:
 
     def walk(self, root: str | None = None) -> Iterator[tuple[str, int]]:
         """Every session below ``root`` (all of them without one) with its depth, parents before children."""
-        waiting = [(each, 0) for each in reversed(self.roots if root is None else (root,))]
-        while waiting:
-            session_id, depth = waiting.pop()
-            yield session_id, depth
-            waiting += [(child, depth + 1) for child in reversed(self.children.get(session_id, ()))]
+        return walk(self.roots if root is None else (root,), self.children)
 
     def usage(self, root: str) -> Usage:
         """What a session is known to have cost with all its descendants, each counted once."""
@@ -125,6 +121,15 @@ def arrange(order: Iterable[_Key], parents: Mapping[_Key, _Key]) -> tuple[list[_
     return roots, dict(children), [each for each in listed if each in cycles]
 
 
+def walk(roots: Sequence[_Key], children: Mapping[_Key, Sequence[_Key]]) -> Iterator[tuple[_Key, int]]:
+    """The roots and everything below them with its depth, parents before children."""
+    waiting = [(root, 0) for root in reversed(roots)]
+    while waiting:
+        each, depth = waiting.pop()
+        yield each, depth
+        waiting += [(child, depth + 1) for child in reversed(children.get(each, ()))]
+
+
 def started_by(calls: Sequence[ToolCall], children: Iterable[Candidate]) -> dict[str, tuple[int, LinkedBy]]:
     """Which call started which of these children: its place among ``calls``, and how that was found.
 
@@ -147,14 +152,14 @@ def started_by(calls: Sequence[ToolCall], children: Iterable[Candidate]) -> dict
     return found
 
 
-def delegations(tool_calls: Iterable[ToolCall]) -> list[ToolCall]:
-    """Own calls that start subagents."""
-    return [call for call in tool_calls if call.delegates and not call.inherited]
+def delegations(tool_calls: Iterable[ToolCall]) -> dict[int, ToolCall]:
+    """Own calls that start subagents, by their place among all calls."""
+    return {place: call for place, call in enumerate(tool_calls) if call.delegates and not call.inherited}
 
 
 def _links(parent: SessionFacts, children: list[SessionFacts]) -> dict[str, Link]:
     """Each child's link."""
-    calls = delegations(parent.tool_calls)
+    calls = [*delegations(parent.tool_calls).values()]
     catalog = {child.session_id: child for child in own(parent.children)}
     settled = {each.session_id: each for each in own(parent.settlements)}
     found = started_by(calls, [_candidate(child, catalog.get(child.id)) for child in children])

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from cassette_lab.errors import FormatError, LockedError
+from cassette_lab.looking import os_reason
 
 if sys.platform == "win32":
     import msvcrt
@@ -40,7 +41,7 @@ class SessionLock:
             try:
                 descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
             except OSError as error:
-                raise FormatError(f"its lock cannot be made ({error.strerror or error})", path=subject) from error
+                raise FormatError(f"its lock cannot be made ({os_reason(error)})", path=subject) from error
             try:
                 _take(descriptor)
                 # Whoever held it may have removed it: then another file is the lock by now.
@@ -54,7 +55,7 @@ class SessionLock:
                 ) from None
             except OSError as error:
                 raise FormatError(
-                    f"its lock cannot be taken ({error.strerror or error}); keep sessions on a file system that has locks",
+                    f"its lock cannot be taken ({os_reason(error)}); keep sessions on a file system that has locks",
                     path=subject,
                 ) from error
             finally:

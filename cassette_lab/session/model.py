@@ -265,11 +265,7 @@ class SessionLog:
 
     def events(self, start: int = 0) -> Iterator[Event]:
         """Every event from seq ``start`` on, runs expanded one by one."""
-        for row in self.rows_from(start):
-            if isinstance(row, Event):
-                yield row
-            else:
-                yield from row.events()
+        return events_of(self.rows_from(start))
 
     def own_events(self) -> Iterator[Event]:
         """The events behind the inherited prefix."""
@@ -282,6 +278,15 @@ class SessionLog:
     def rows_from(self, seq: int) -> Iterator[Row]:
         """The rows from ``seq`` on; a run that begins before it is cut."""
         return rows_from(self.rows, seq)
+
+
+def events_of(rows: Iterable[Row]) -> Iterator[Event]:
+    """The events that rows hold, runs expanded one by one."""
+    for row in rows:
+        if isinstance(row, Event):
+            yield row
+        else:
+            yield from row.events()
 
 
 def rows_from(rows: Iterable[Row], seq: int) -> Iterator[Row]:

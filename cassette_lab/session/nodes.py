@@ -13,10 +13,12 @@ from typing import Any, Final
 from cassette_lab.errors import SurfaceError
 from cassette_lab.jsonio import as_integer
 from cassette_lab.session import facts
+from cassette_lab.session.kinds import is_known
 from cassette_lab.session.model import Event
 from cassette_lab.surface import ELIGIBLE_TYPES, Surface
 
-_SYSTEM_SINCE, _DEVELOPER_SINCE, _RENAMED_SINCE = 3, 4, 3
+_ADDED: Final = ("system/message", "developer/message")
+_RENAMED_SINCE: Final = 3
 _BOUNDS: Final = {False: ("start", "end"), True: ("startSeq", "endSeq")}
 
 
@@ -24,11 +26,7 @@ class SurfaceTracker:
     """Folds the events of one log."""
 
     def __init__(self, version: int) -> None:
-        self._types = set(ELIGIBLE_TYPES)
-        if version >= _SYSTEM_SINCE:
-            self._types.add("system/message")
-        if version >= _DEVELOPER_SINCE:
-            self._types.add("developer/message")
+        self._types = {*ELIGIBLE_TYPES, *(kind for kind in _ADDED if is_known(kind, version))}
         self._bounds = _BOUNDS[version >= _RENAMED_SINCE]
         self._nodes = Surface()
         self._replacements = 0

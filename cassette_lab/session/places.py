@@ -9,7 +9,6 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Iterable, Iterator
-from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -19,8 +18,10 @@ from cassette_lab.looking import exists, from_home, is_folder
 from cassette_lab.session.finding import FoundLog, begins_as_session, find_logs, is_store, logs_in
 from cassette_lab.session.reader import read_header
 from cassette_lab.session.sqlite import SqliteStore
+from cassette_lab.words import and_more
 
-_MARK: Final = "#"
+MARK: Final = "#"
+"""Between a file or folder and the id of a session in it."""
 _SHOWN_LOGS: Final = 8
 _SHOWN_CHARACTERS: Final = 80
 
@@ -40,21 +41,25 @@ def locate(source: str | Path, session_id: str | None = None) -> LogPlace:
     folder without a log, and with several where nothing chooses, also where several are of one id (copies of one session).
     """
     path = from_home(source)
-    if session_id is None and not exists(path):
-        head, mark, asked = str(path).rpartition(_MARK)
-        if mark and asked and exists(head):
-            path, session_id = Path(head), asked
+    if session_id is None:
+        path, session_id = split_id(source)
     return _in_folder(path, session_id) if is_folder(path) else LogPlace(path, session_id)
+
+
+def split_id(source: str | Path) -> tuple[Path, str | None]:
+    """What stands before and behind the ``#`` of a name; the whole name where something has it, or nothing the first part."""
+    path = from_home(source)
+    head, mark, asked = str(path).rpartition(MARK)
+    return (Path(head), asked) if mark and asked and not exists(path) and exists(head) else (path, None)
 
 
 def is_session(source: str | Path) -> bool:
     """Whether a name means a session log, a store or a folder of logs, and not a cassette: by what the file begins with."""
-    path = from_home(source)
+    path, session_id = split_id(source)
+    if session_id is not None:
+        return True
     if is_folder(path):
         return any(each.problem is None for each in find_logs(path))
-    if not exists(path):
-        head, mark, asked = str(path).rpartition(_MARK)
-        return bool(mark and asked and exists(head))
     return begins_as_session(path)
 
 
@@ -64,7 +69,7 @@ def find_by_id(path: str | Path) -> FoundLog | None:
     Only one of a store has a ``session_id``: a log that is a file is known to be that session's.
     """
     plain = from_home(path)
-    if _MARK not in str(path) or exists(plain):
+    if MARK not in str(path) or exists(plain):
         return None
     try:
         place = locate(path)
@@ -154,8 +159,7 @@ def _in_folder(folder: Path, session_id: str | None) -> LogPlace:
 
 
 def _names(found: list[FoundLog], folder: Path) -> str:
-    names = [show(str(each.path.relative_to(folder))) for each in islice(found, _SHOWN_LOGS)]
-    return ", ".join(names) + (f" and {len(found) - _SHOWN_LOGS:,} more" if len(found) > _SHOWN_LOGS else "")
+    return and_more([show(str(each.path.relative_to(folder))) for each in found[:_SHOWN_LOGS]], len(found))
 
 
 def _usable(found: list[FoundLog], *, must_be: bool = False) -> list[FoundLog]:

@@ -16,7 +16,7 @@ from typing import Any, Final, Self, TypeAlias, overload
 
 from cassette_lab.errors import FormatError, SurfaceError
 from cassette_lab.jsonio import MAX_SAFE_INTEGER, CanonicalError, JsonObject
-from cassette_lab.jsonio.text import show
+from cassette_lab.jsonio.text import is_whole, show
 from cassette_lab.session.chunks import is_packed_row
 from cassette_lab.session.frozen import freeze, freeze_delta
 from cassette_lab.session.model import CHUNK_TYPE, Event, SessionHeader
@@ -283,7 +283,7 @@ def _checked(event: Event) -> Event:
     kind, seq, time, data, ignorable, sources, operation = event
     if type(kind) is not str or not kind or is_packed_row(kind) or kind == "session":
         raise FormatError("the type of an event is a name such as turn/start, and none of the format's own rows", field="type")
-    if not kind.isascii() and not _is_whole_text(kind):
+    if not is_whole(kind):
         raise FormatError("the type of an event is whole Unicode text", field="type")
     _check_count(time, "time")
     if type(ignorable) is not bool:
@@ -298,14 +298,6 @@ def _checked(event: Event) -> Event:
     except CanonicalError as error:
         raise FormatError(f"{field} of a {show(kind)} event cannot be logged: {error}", field=field) from None
     return Event(kind, seq, time, data, ignorable, sources, operation)
-
-
-def _is_whole_text(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _child_header(

@@ -20,9 +20,11 @@ from cassette_lab.session.frames import FrameError, decode_one, is_zstd
 from cassette_lab.session.header import read_header
 from cassette_lab.session.lines import LINE_LIMIT_BYTES, LogFile
 from cassette_lab.session.model import Physical, Row, SessionHeader, SessionLog
+from cassette_lab.session.packing import FEWEST_MEMBERS, MOST_MEMBERS, MOST_ROW_BYTES
 from cassette_lab.session.reader import finish_log
 from cassette_lab.session.rows import Rows, read_json
 from cassette_lab.session.seqs import decode_seqs
+from cassette_lab.words import and_more
 
 MAGIC: Final = b"SQLite format 3\0"
 APPLICATION_ID: Final = 0x44534850
@@ -31,13 +33,11 @@ READ_SCHEMAS: Final = (14, 17)
 _FIRST_WITH_ID: Final = 10
 _HEADER_BYTES: Final = 100
 _NOBODY_WRITES: Final = "mode=ro&immutable=1"
-_PACKED_MEMBERS: Final = range(3, 1_025)
-_PACKED_BYTES: Final = 1 << 20
 _WAIT_S: Final = 5.0
 _BATCH_ROWS: Final = 1_024
 _SHOWN_CHARACTERS: Final = 80
 _SHOWN_IDS: Final = 8
-_HEADER_COLUMNS: Final = {
+HEADER_COLUMNS: Final = {
     "id": "id",
     "version": "version",
     "created_at": "createdAt",
@@ -48,7 +48,7 @@ _HEADER_COLUMNS: Final = {
     "delegation_depth": "delegationDepth",
     "agent_preset": "agentPreset",
 }
-
+"""The columns of a session's header, named as in ``SessionHeader``, and its members."""
 
 _STRAYS: Final = """
 WITH RECURSIVE named(id) AS (
@@ -107,13 +107,13 @@ class SqliteStore:
 
     def header(self, session_id: str) -> SessionHeader:
         """The header of one session. Raises ``FormatError``."""
-        row = self._one(f"SELECT {', '.join(_HEADER_COLUMNS)} FROM sessions WHERE id = ?", session_id)  # noqa: S608 - names of ours
+        row = self._one(f"SELECT {', '.join(HEADER_COLUMNS)} FROM sessions WHERE id = ?", session_id)  # noqa: S608 - names of ours
         if row is None:
             if session_id in self.ids:
                 self._refuse(f"{_named(session_id)} has events and no header in this store; restore the store from a copy")
             self._refuse(f"there is no {_named(session_id)} in this store")
         members: JsonObject = {"type": "session"}
-        for name, value in zip(_HEADER_COLUMNS.values(), row, strict=True):
+        for name, value in zip(HEADER_COLUMNS.values(), row, strict=True):
             if value is not None:
                 members[name] = self._text(value) if isinstance(value, bytes) else value
         try:
@@ -195,11 +195,11 @@ class SqliteStore:
     def _packed(self, kind: str, seq: Any, time: Any, data: bytes) -> JsonObject:
         if not is_packed_row(kind):
             raise RowError("only runs of chunks are packed", "type")
-        if len(data) > _PACKED_BYTES:
+        if len(data) > MOST_ROW_BYTES:
             raise RowError("a packed row holds at most 1 MiB", "data")
         value = {"type": kind, "seq0": seq, "time0": time, "data": read_json(data)}
         members = value["data"].get("args" if kind == "tool-call-chunks" else "texts") if type(value["data"]) is dict else None
-        if type(members) is list and len(members) not in _PACKED_MEMBERS:
+        if type(members) is list and not FEWEST_MEMBERS <= len(members) <= MOST_MEMBERS:
             raise RowError("a packed row has 3 to 1,024 members", "data")
         return value
 
@@ -323,10 +323,9 @@ def _which(ids: list[str]) -> str:
     """A store without one session, in a sentence that says how to choose."""
     if not ids:
         return "the store has no session; was anything written to it?"
-    named = ", ".join(show(session_id[:_SHOWN_CHARACTERS]) for session_id in ids[:_SHOWN_IDS])
-    more = f" and {len(ids) - _SHOWN_IDS:,} more" if len(ids) > _SHOWN_IDS else ""
+    named = and_more([show(session_id[:_SHOWN_CHARACTERS]) for session_id in ids[:_SHOWN_IDS]], len(ids))
     return (
-        f"the store has {len(ids):,} sessions: {named}{more}; choose one by its id (session_id, or behind the path: PATH#ID), "
+        f"the store has {len(ids):,} sessions: {named}; choose one by its id (session_id, or behind the path: PATH#ID), "
         "or load all of them by the path"
     )
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from cassette_lab.errors import ConfigError, FormatError
+from cassette_lab.looking import os_reason
 from cassette_lab.session.frames import FrameWriter
 from cassette_lab.session.locking import SessionLock
 from cassette_lab.session.model import SessionHeader, SessionLog
@@ -103,7 +104,7 @@ class JsonlStore(WritableStore):
             cut_file(path, find_cut(path, reader.kept_end))
             return log, self._writer(path, log.header, lock, log.event_count)
         except OSError as error:
-            raise FormatError(f"the log cannot be repaired ({error.strerror or error})", path=path) from error
+            raise FormatError(f"the log cannot be repaired ({os_reason(error)})", path=path) from error
 
     def _writer(self, path: Path, header: SessionHeader, lock: SessionLock | None = None, next_seq: int = 0) -> JsonlWriter:
         writer = JsonlWriter(path, header, encoding=self.encoding, packer=self._packer, lock=lock, next_seq=next_seq)
@@ -220,9 +221,7 @@ class JsonlWriter(StoreWriter):
             self._take_back()
             if isinstance(error, OSError):
                 ending = self._broken or "the log ends with the batch before it, and it can be tried again"
-                raise FormatError(
-                    f"a batch could not be written ({error.strerror or error}); {ending}", path=self.path
-                ) from error
+                raise FormatError(f"a batch could not be written ({os_reason(error)}); {ending}", path=self.path) from error
             raise
 
     def _take_back(self) -> None:
@@ -232,7 +231,7 @@ class JsonlWriter(StoreWriter):
             os.fsync(self._descriptor)
         except OSError as error:
             self._broken = (
-                f"a batch was written in part and could not be taken back ({error.strerror or error}); "
+                f"a batch was written in part and could not be taken back ({os_reason(error)}); "
                 "nothing more is written, resume the session to have its end repaired"
             )
 
@@ -262,7 +261,7 @@ class JsonlWriter(StoreWriter):
 
 
 def _reason(error: OSError) -> str:
-    reason = error.strerror or str(error)
+    reason = os_reason(error)
     if error.errno not in (errno.EMFILE, errno.ENFILE):
         return reason
     return f"{reason}: every session that is written holds two; write fewer at once, or raise the limit (ulimit -n)"
@@ -360,7 +359,6 @@ def _is_folder(path: Path) -> bool:
 
 
 def _unusable(folder: Path, error: OSError) -> FormatError:
-    reason = error.strerror or error
     return FormatError(
-        f"this is no folder to keep sessions in ({reason}); change its permissions, or take another root", path=folder
+        f"this is no folder to keep sessions in ({os_reason(error)}); change its permissions, or take another root", path=folder
     )

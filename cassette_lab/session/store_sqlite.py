@@ -13,10 +13,13 @@ import sqlite3
 import threading
 import uuid
 from collections.abc import Callable
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from cassette_lab.errors import ClosedError, FormatError
+from cassette_lab.jsonio.text import is_whole
+from cassette_lab.looking import os_reason
 from cassette_lab.session.chunks import pack_row
 from cassette_lab.session.frames import compress_frame
 from cassette_lab.session.locking import HeldFile, SessionLock
@@ -24,7 +27,7 @@ from cassette_lab.session.model import ChunkRun, Row, SessionHeader, SessionLog
 from cassette_lab.session.packing import Packer, encode_json
 from cassette_lab.session.seqs import encode_seqs
 from cassette_lab.session.session import check_header
-from cassette_lab.session.sqlite import APPLICATION_ID, SqliteStore
+from cassette_lab.session.sqlite import APPLICATION_ID, HEADER_COLUMNS, SqliteStore
 from cassette_lab.session.storing import StoreWriter, WritableStore, check_resumable, shown, stored_meanwhile
 
 WRITTEN_SCHEMA: Final = 17
@@ -86,8 +89,7 @@ class SqliteSessionStore(WritableStore):
         except BaseException as error:
             self.close()
             if isinstance(error, (OSError, sqlite3.Error)) and not isinstance(error, FormatError):
-                reason = (error.strerror if isinstance(error, OSError) else None) or error
-                raise FormatError(f"the database cannot be opened ({reason})", path=self.path) from error
+                raise FormatError(f"the database cannot be opened ({os_reason(error)})", path=self.path) from error
             raise
 
     def create(self, header: SessionHeader) -> SqliteWriter:
@@ -138,7 +140,7 @@ class SqliteSessionStore(WritableStore):
         try:
             folder.mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
-            raise FormatError(f"its locks cannot be made ({error.strerror or error})", path=self.path) from error
+            raise FormatError(f"its locks cannot be made ({os_reason(error)})", path=self.path) from error
         name = hashlib.sha256(session_id.encode("utf-16-be", "surrogatepass")).hexdigest()
         return SessionLock(folder / f"{name}.lock", self.path, session_id, passing=True)
 
@@ -288,10 +290,11 @@ class SqliteWriter(StoreWriter):
         connection.executemany(_INSERT_EVENT, [(session_id, *row) for row in rows])
 
 
+_SESSION_COLUMNS: Final = (*HEADER_COLUMNS, "incarnation", "revision")
 _INSERT_SESSION: Final = (
-    "INSERT INTO sessions (id, version, created_at, cwd, parent_session, seed_length, origin, delegation_depth, agent_preset,"
-    " incarnation, revision) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    f"INSERT INTO sessions ({', '.join(_SESSION_COLUMNS)}) VALUES ({', '.join('?' * len(_SESSION_COLUMNS))})"  # noqa: S608 - names of ours
 )
+_header_values: Final = attrgetter(*HEADER_COLUMNS)
 _INSERT_EVENT: Final = (
     "INSERT INTO events (session_id, seq, type, time, data, source_event_seqs, surface_op, ignorable)"
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
@@ -302,20 +305,6 @@ def revision_of(connection: sqlite3.Connection, session_id: str) -> tuple[str, i
     """A session's incarnation (which making of it) and revision (which state of that); None where there is none."""
     row = connection.execute("SELECT incarnation, revision FROM sessions WHERE id = ?", (session_id,)).fetchone()
     return None if row is None else (row[0], row[1])
-
-
-def _header_values(header: SessionHeader) -> tuple[Any, ...]:
-    return (
-        header.id,
-        header.version,
-        header.created_at,
-        header.cwd,
-        header.parent_session,
-        header.seed_length,
-        header.origin,
-        header.delegation_depth,
-        header.agent_preset,
-    )
 
 
 def _row_values(row: Row) -> tuple[tuple[Any, ...], int]:
@@ -350,8 +339,4 @@ _PACKER: Final = Packer(_row_values)
 
 
 def _is_storable(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return "\0" not in text
+    return is_whole(text) and "\0" not in text

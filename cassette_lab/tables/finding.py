@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from cassette_lab.errors import CassetteLabError, ConfigError, FormatError
-from cassette_lab.looking import exists, is_file, is_folder
-from cassette_lab.session.finding import logs_among, may_be_log
+from cassette_lab.looking import exists, is_file, is_folder, os_reason
+from cassette_lab.session.finding import is_passed_by, is_subfolder, logs_among, may_be_log
 from cassette_lab.session.places import find_by_id
 from cassette_lab.tables.kinds import KINDS, Kind, kind_of
 
@@ -20,12 +20,6 @@ PathLikes: TypeAlias = "str | PathLike[str] | Iterable[str | PathLike[str]]"
 
 _RECORDINGS: Final = ".dsh-cassettes"
 """Where cassettes are recorded unless another file is named."""
-
-_HOMES: Final = (".dsh", ".sessions")
-"""Where the harness keeps session logs."""
-
-_SKIPPED: Final = frozenset({"node_modules", "__pycache__", "session_projcache"})
-"""Folders that are passed by, as hidden ones are; so a whole project can be loaded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,10 +131,10 @@ def _folder(folder: Path, *, empty_is_problem: bool = True) -> list[Found]:
         try:
             entries = list(os.scandir(where))
         except OSError as error:
-            problem = FormatError(f"the folder cannot be read ({error.strerror or error})", path=where)
+            problem = FormatError(f"the folder cannot be read ({os_reason(error)})", path=where)
             found.append(Found(where, problem=problem))
             continue
-        waiting += [where / entry.name for entry in entries if _is_folder(entry) and not _passed_by(entry.name)]
+        waiting += [where / entry.name for entry in entries if is_subfolder(entry) and not _passed_by(entry.name)]
         names = [entry.name for entry in entries if _is_file(entry)]
         odd = [entry.name for entry in entries if may_be_log(entry)] if len(names) < len(entries) else []
         found += _in_folder(where, names, odd)
@@ -151,14 +145,6 @@ def _folder(folder: Path, *, empty_is_problem: bool = True) -> list[Found]:
         )
         return [Found(folder, problem=FormatError(message, path=folder))]
     return sorted(found, key=lambda each: each.path.parts)
-
-
-def _is_folder(entry: os.DirEntry[str]) -> bool:
-    """Whether it is a folder to look into; one behind a link is not."""
-    try:
-        return entry.is_dir(follow_symlinks=False)
-    except OSError:
-        return False
 
 
 def _is_file(entry: os.DirEntry[str]) -> bool:
@@ -192,7 +178,7 @@ def _in_folder(folder: Path, names: list[str], odd: Iterable[str] = ()) -> list[
 
 def _passed_by(folder: str) -> bool:
     """Whether a folder of this name is not looked into, unless it was named."""
-    return folder in _SKIPPED or (folder.startswith(".") and folder not in (_RECORDINGS, *_HOMES, "..", "."))
+    return is_passed_by(folder) and folder not in (_RECORDINGS, "..", ".")
 
 
 def _named(path: Path) -> Kind:

@@ -43,9 +43,9 @@ def linked_children(facts: SessionFacts) -> dict[int, Linked]:
     }
     calls = delegations(facts.tool_calls)
     catalog = [Candidate(child.session_id, child.label, child.created_at) for child in own(facts.children)]
-    found = {place: (child, way) for child, (place, way) in started_by(calls, catalog).items()}
-    places = [place for place, call in enumerate(facts.tool_calls) if call.delegates and not call.inherited]
-    return named | {places[each]: linked for each, linked in found.items()}
+    places = [*calls]
+    found = started_by([*calls.values()], catalog)
+    return named | {places[place]: (child, way) for child, (place, way) in found.items()}
 
 
 def rows_of(facts: SessionFacts, linked: Mapping[int, Linked]) -> list[list[Any]] | None:
@@ -54,12 +54,11 @@ def rows_of(facts: SessionFacts, linked: Mapping[int, Linked]) -> list[list[Any]
     header, descriptor = facts.header, facts.descriptor
     if header.parent_session is not None:
         rows.append((None, None if descriptor is None else descriptor.label, known(header.created_at or 0), None))
-    if any(call.delegates for call in facts.tool_calls):
-        rows += [
-            (place, call.delegation_label, call.started_at, call.ended_at)
-            for place, call in enumerate(facts.tool_calls)
-            if call.delegates and not call.inherited and place not in linked
-        ]
+    rows += [
+        (place, call.delegation_label, call.started_at, call.ended_at)
+        for place, call in delegations(facts.tool_calls).items()
+        if place not in linked
+    ]
     return [[facts.id] * len(rows), *map(list, zip(*rows, strict=True))] if rows else None
 
 

@@ -11,8 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from cassette_lab.looking import from_home
-
-_MARK = "#"
+from cassette_lab.session.places import MARK
 
 
 def session_names(sources: Sequence[str], ids: Sequence[str]) -> list[str]:
@@ -24,7 +23,7 @@ def session_names(sources: Sequence[str], ids: Sequence[str]) -> list[str]:
         (folder, each) for source, each in zip(sources, ids, strict=True) if each in shared for folder in _folders(source)
     )
     return [
-        f"{_outermost(source, each, places)}{_MARK}{each}" if each in shared else each
+        f"{_outermost(source, each, places)}{MARK}{each}" if each in shared else each
         for source, each in zip(sources, ids, strict=True)
     ]
 
@@ -34,8 +33,8 @@ def sessions_named(sources: Sequence[str], ids: Sequence[str], name: str, root: 
 
     The folder is one of the lab's ``root``, which sources are named from, or of the working directory.
     """
-    exact = [place for place, each in enumerate(ids) if name in (each, f"{sources[place]}{_MARK}{each}")]
-    head, mark, asked = name.rpartition(_MARK)
+    exact = [place for place, each in enumerate(ids) if name in (each, f"{sources[place]}{MARK}{each}")]
+    head, mark, asked = name.rpartition(MARK)
     if exact or not (mark and head):
         return exact
     alike = [place for place, each in enumerate(ids) if each == asked]

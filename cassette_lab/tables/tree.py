@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,13 +11,13 @@ import pyarrow as pa
 
 from cassette_lab.cassette.columns import TIME, column
 from cassette_lab.errors import ConfigError
-from cassette_lab.jsonio.text import show
-from cassette_lab.session.links import arrange
+from cassette_lab.jsonio.text import clip, show
+from cassette_lab.session.links import arrange, walk
 from cassette_lab.tables.columns import array_of
 from cassette_lab.tables.kinship import Kinship
 from cassette_lab.tables.session_names import session_names, sessions_named
 from cassette_lab.tables.sql import SHOWN_ROWS, SqlResult
-from cassette_lab.words import UNKNOWN, duration_text
+from cassette_lab.words import UNKNOWN, and_more, duration_text
 
 _SUMMED: Final = (
     "turns",
@@ -132,7 +132,7 @@ def _placed(sessions: pa.Table) -> tuple[list[tuple[int, int]], dict[int, list[i
     parents, ambiguous = kin.parents(parent_ids)
     order = sorted(range(len(ids)), key=lambda number: (created_at[number] is None, created_at[number] or 0))
     roots, children, _ = arrange(order, parents)
-    return list(_walk(roots, children)), children, kin, ambiguous
+    return list(walk(roots, children)), children, kin, ambiguous
 
 
 def _named(rows: Sequence[Mapping[str, Any]], root: str, folder: Path | None) -> int:
@@ -144,9 +144,8 @@ def _named(rows: Sequence[Mapping[str, Any]], root: str, folder: Path | None) ->
     if not named:
         raise ConfigError(f'there is no session {_clip(root)} in this lab; lab.to_pandas("sessions") lists them')
     called = session_names(sources, ids)
-    names = ", ".join(show(called[number]) for number in named[:_SHOWN_NAMES])
-    more = f" and {len(named) - _SHOWN_NAMES:,} more" if len(named) > _SHOWN_NAMES else ""
-    raise ConfigError(f"{len(named):,} sessions of this lab are called {_clip(root)}; name one as {names}{more}")
+    names = and_more([show(called[number]) for number in named[:_SHOWN_NAMES]], len(named))
+    raise ConfigError(f"{len(named):,} sessions of this lab are called {_clip(root)}; name one as {names}")
 
 
 def _below(placed: Sequence[tuple[int, int]], root: int) -> list[tuple[int, int]]:
@@ -169,21 +168,12 @@ def _cells(row: Mapping[str, Any], depth: int, name: str) -> list[str]:
 
 
 def _clip(text: str) -> str:
-    shown = show(text)
-    return shown if len(shown) <= _SHOWN_CHARACTERS else f"{shown[: _SHOWN_CHARACTERS - 1]}…"
+    return clip(text, _SHOWN_CHARACTERS)
 
 
 def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
     """Sums may grow beyond what a column holds; everything else comes from one."""
     return array_of(values, kind) if pa.types.is_int64(kind) else pa.array(values, kind)
-
-
-def _walk(roots: list[int], children: dict[int, list[int]]) -> Iterator[tuple[int, int]]:
-    waiting = [(root, 0) for root in reversed(roots)]
-    while waiting:
-        number, depth = waiting.pop()
-        yield number, depth
-        waiting += [(child, depth + 1) for child in reversed(children.get(number, []))]
 
 
 def _totals(rows: list[dict[str, Any]], placed: list[int], children: dict[int, list[int]]) -> dict[int, dict[str, Any]]:

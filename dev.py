@@ -7,7 +7,7 @@
     python3 dev.py lab             JupyterLab on notebooks/
     python3 dev.py bench [ARGS]    the benchmarks, each figure beside its floor
     python3 dev.py run CMD ...     a command inside the environment
-    python3 dev.py lock            write uv.lock anew from pyproject.toml
+    python3 dev.py lock            write uv.lock anew from pyproject.toml, and Binder's requirements from it
 
 `--python PATH`, before or after the command's name, picks another interpreter; it gets a folder of its own (.venv-3.13).
 The first run makes the environment from uv.lock; later ones find it ready and start at once.
@@ -170,10 +170,17 @@ def needs_all(command: list[str]) -> bool:
 
 
 def lock(environment: Environment, rest: list[str]) -> int:
-    """The lock, resolved against PyPI alone, whatever this machine has set up."""
+    """The lock, resolved against PyPI alone, whatever this machine has set up; and what of it Binder installs."""
     environment.prepare()
     no_more(rest)
-    return environment.call("lock", "uv", "lock", "--no-config", "--project", str(ROOT))
+    if code := environment.call("lock", "uv", "lock", "--no-config", "--project", str(ROOT)):
+        return code
+    export = ["export", "--frozen", "--quiet", "--no-config", "--no-hashes", "--no-emit-project", "--no-dev"]
+    command = [environment.find("uv"), *export, "--no-annotate", "--no-header", "--project", str(ROOT)]
+    done = subprocess.run(command, env=environment.variables, stdout=subprocess.PIPE, text=True, check=True)
+    title = "# What Binder installs: uv.lock without the extras, written by `python3 dev.py lock`.\n"
+    (ROOT / "binder" / "requirements.txt").write_text(title + done.stdout, encoding="utf-8")
+    return 0
 
 
 def no_more(rest: list[str]) -> None:

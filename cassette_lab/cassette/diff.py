@@ -108,6 +108,21 @@ class CassetteDiff:
         return self.comparable and not self.policy_changes and not any(self.counts.values())
 
     @property
+    def verdict(self) -> str:
+        """One line: ``equivalent: …``, ``different: …`` with what and how many, or ``not comparable: …`` with the reasons."""
+        if self.issues:
+            return f"not comparable: {'; '.join(self.issue_sentences)}"
+        if self.equivalent:
+            return f"equivalent: {plural(self.actual.calls.num_rows, 'call')}, same outcomes"
+        counts = {**self.counts, "policy": len(self.policy_changes)}
+        return f"different: {', '.join(_COUNTED[name](count) for name, count in counts.items() if count)}"
+
+    @property
+    def issue_sentences(self) -> list[str]:
+        """What ``issues`` mean, in words."""
+        return [_ISSUES[issue] for issue in self.issues]
+
+    @property
     def counts(self) -> dict[str, int]:
         """How many calls are ``added``, ``removed``, have ``outcomeChanged``, ``boundaryChanged``."""
         return {
@@ -151,8 +166,8 @@ class CassetteDiff:
 
     def human(self) -> list[str]:
         """Lines for a person: the verdict, what changed with the first calls concerned, the timing; all escaped."""
-        lines = [self._verdict()]
-        lines += [f"issue: {_ISSUES[issue]}" for issue in self.issues]
+        lines = [self.verdict]
+        lines += [f"issue: {sentence}" for sentence in self.issue_sentences]
         lines += [f"policy: {name} differs" for name in self.policy_changes]
         lines += _first_calls("added", self.actual, self.alignment.added)
         lines += _first_calls("removed", self.expected, self.alignment.removed)
@@ -161,7 +176,7 @@ class CassetteDiff:
         return [*lines, *self._timing_lines()]
 
     def __repr__(self) -> str:
-        return f"<CassetteDiff: {self._verdict()}>"
+        return f"<CassetteDiff: {self.verdict}>"
 
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(chr(10).join(self.human()))}</pre>"
@@ -233,14 +248,6 @@ class CassetteDiff:
                 "actualDurationMs": json_number(new_duration),
                 "deltaMs": json_number(new_duration - old_duration),
             }
-
-    def _verdict(self) -> str:
-        if self.issues:
-            return f"not comparable: {'; '.join(_ISSUES[issue] for issue in self.issues)}"
-        if self.equivalent:
-            return f"equivalent: {plural(self.actual.calls.num_rows, 'call')}, same outcomes"
-        counts = {**self.counts, "policy": len(self.policy_changes)}
-        return f"different: {', '.join(_COUNTED[name](count) for name, count in counts.items() if count)}"
 
     def _changes(self, what: str, places: Rows, tell: Callable[[JsonObject], str]) -> list[str]:
         """The first calls that changed, by sequence: what ``tell`` says of them before and after."""

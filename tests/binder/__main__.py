@@ -1,8 +1,9 @@
-"""What Binder would build, built here: ``python -m tests.binder [--python PATH]``.
+"""What Binder would build, built here: ``python -m tests.binder [--pip] [--python PATH]``.
 
-A fresh environment gets what ``binder/`` says, as Binder installs it: with pip, ready-made packages only, on a PATH that has
-neither Node nor a compiler. Then every notebook runs there, JupyterLab loads the extension, and ``repo2docker --no-build``
-reads the folder. It stops at the first thing that fails. Takes some minutes, most of them pip's.
+A fresh environment gets what ``binder/`` says, ready-made packages only, on a PATH that has neither Node nor a compiler. Then
+every notebook runs there, JupyterLab has the extension, and ``repo2docker --no-build`` reads the folder. It stops at the
+first thing that fails. Packages are installed by uv, where this environment has it, and with ``--pip`` as Binder does it,
+which takes a minute more.
 """
 
 from __future__ import annotations
@@ -32,16 +33,19 @@ def main(arguments: list[str]) -> int:
     """Build and check; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.binder", description=__doc__)
     parser.add_argument("--python", default=sys.executable, help="the interpreter; Binder's is in binder/runtime.txt")
-    python = parser.parse_args(arguments).python
+    parser.add_argument("--pip", action="store_true", help="install with pip, as Binder does")
+    options = parser.parse_args(arguments)
+    uv = None if options.pip else shutil.which("uv", path=str(Path(sys.executable).parent))
     with tempfile.TemporaryDirectory(prefix="cassette-lab-binder-") as name:
         folder = Path(name)
         clone = _clone(folder / "repository")
-        variables = _variables(folder, python)
         with _told("repo2docker reads binder/"):
-            _repo2docker(folder, clone)
+            _repo2docker(_environment(folder / "repo2docker", sys.executable), clone, uv)
+        python = _environment(folder / "environment", options.python)
+        variables = _variables(folder, python.parent)
         with _told("the requirements, no compiler at hand"):
-            install = ("python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--only-binary", ":all:")
-            _run(*install, "-r", "binder/requirements.txt", folder=clone, variables=variables)
+            command = [*_install(python, uv), "--only-binary", ":all:", "-r", "binder/requirements.txt"]
+            _run(*command, folder=clone, variables=variables)
         with _told("postBuild"):
             _run("bash", "binder/postBuild", folder=clone, variables=variables)
         with _told("JupyterLab has the extension and its server half"):
@@ -59,20 +63,32 @@ def _clone(target: Path) -> Path:
     return target
 
 
-def _variables(folder: Path, python: str) -> Mapping[str, str]:
-    """A new environment, a home of its own, and a PATH with nothing that builds."""
-    subprocess.run([python, "-m", "venv", str(folder / "environment")], check=True)
+def _environment(folder: Path, python: str) -> Path:
+    """A new virtual environment; returns its interpreter."""
+    subprocess.run([python, "-m", "venv", str(folder)], check=True)
+    return folder / "bin" / "python"
+
+
+def _install(python: Path, uv: str | None) -> list[str]:
+    """The command that installs packages into an environment."""
+    if uv is None:
+        return [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    return [uv, "pip", "install", "--quiet", "--no-config", "--python", str(python)]
+
+
+def _variables(folder: Path, programs: Path) -> Mapping[str, str]:
+    """A home of its own, and a PATH with nothing that builds."""
     tools = folder / "tools"
     tools.mkdir()
     for name in SHELL:
         found = shutil.which(name)
         if found is not None:
             (tools / name).symlink_to(found)
-    path = os.pathsep.join([str(folder / "environment" / "bin"), str(tools)])
+    path = os.pathsep.join([str(programs), str(tools)])
     builders = [name for name in BUILDERS if shutil.which(name, path=path)]
     if builders:
         raise SystemExit(f"the environment is not bare: {', '.join(builders)}")
-    kept = {name: value for name, value in os.environ.items() if name.startswith(("PIP_", "SSL_", "LANG", "LC_"))}
+    kept = {name: value for name, value in os.environ.items() if name.startswith(("PIP_", "UV_CACHE", "SSL_", "LANG", "LC_"))}
     proxies = {name: value for name, value in os.environ.items() if name.lower().endswith("_proxy")}
     return {**kept, **proxies, "PATH": path, "HOME": str(folder / "home"), "TMPDIR": tempfile.gettempdir()}
 
@@ -87,12 +103,10 @@ def _enabled(clone: Path, variables: Mapping[str, str]) -> None:
         raise SystemExit(f"the server half is not enabled:\n{back}")
 
 
-def _repo2docker(folder: Path, clone: Path) -> None:
+def _repo2docker(python: Path, clone: Path, uv: str | None) -> None:
     """The recipe that Binder makes of the folder has our requirements and our script in it."""
-    subprocess.run([sys.executable, "-m", "venv", str(folder / "repo2docker")], check=True)
-    python = folder / "repo2docker" / "bin" / "python"
-    install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "jupyter-repo2docker"]
-    subprocess.run([*map(str, install)], check=True)
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("UV_") or name == "UV_CACHE_DIR"}
+    subprocess.run([*_install(python, uv), "jupyter-repo2docker"], env=variables, check=True)
     command = [str(python), "-m", "repo2docker", "--no-build", "--debug", str(clone)]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     if done.returncode:

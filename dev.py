@@ -253,6 +253,7 @@ class Environment:
         state = read(stamp).split()
         extras = {"test"} if tests else {"harness"} if harness and has_harness() else set()
         if state[:1] == [wanted] and ("test" in state or extras <= set(state)) and self.python.exists():
+            self.place_labextension()
             return
         is_ready = state[:1] == [wanted] and self.python.exists()
         what = "adding what this command needs to" if is_ready else "setting up"
@@ -267,8 +268,18 @@ class Environment:
         if not self.sync_with_uv(sorted(extras)):
             self.install_with_pip(sorted(extras))
         self.quietly(str(self.python), "-m", "compileall", "-qq", str(ROOT / "cassette_lab"))
+        self.place_labextension()
         stamp.write_text(" ".join([wanted, *sorted(extras)]), encoding="utf-8")
         say(f"ready in {time.monotonic() - started:.0f} s")
+
+    def place_labextension(self) -> None:
+        """JupyterLab takes the extension from a folder of the environment, where an install only once puts a copy."""
+        built, placed = ROOT / "cassette_lab" / "labextension", self.folder / "share/jupyter/labextensions/cassette-lab"
+        if not built.is_dir() or contents(placed, but="install.json") == contents(built):
+            return
+        shutil.rmtree(placed, ignore_errors=True)
+        shutil.copytree(built, placed)
+        shutil.copy(ROOT / "jupyter-config" / "install.json", placed)
 
     def make(self) -> None:
         """Make the folder with an interpreter and pip; one of another version, or moved here from elsewhere, is replaced."""
@@ -383,6 +394,12 @@ def find_browser(environment: Environment) -> tuple[str | None, str]:
 def is_root() -> bool:
     """Whether this user may install system packages."""
     return hasattr(os, "geteuid") and os.geteuid() == 0
+
+
+def contents(folder: Path, but: str = "") -> dict[str, bytes]:
+    """What is in the files of a folder, by their paths in it."""
+    files = (path for path in folder.rglob("*") if path.is_file() and path.name != but)
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
 def read(path: Path) -> str:

@@ -1,14 +1,17 @@
-// node build.mjs [--out FOLDER]   the two bundles, into cassette_lab/views/static unless told otherwise
+// node build.mjs [--out FOLDER]   what is committed: widget.js and report.js of cassette_lab/views/static, and
+//                                 cassette_lab/labextension; all of it into FOLDER where one is named
 // node build.mjs --test           the unit tests, bundled and run by Node's own runner
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { build, transformSync } from 'esbuild';
 
 const here = dirname(fileURLToPath(import.meta.url));
 const option = process.argv.indexOf('--out');
-const out = option < 0 ? join(here, '..', 'cassette_lab', 'views', 'static') : resolve(process.argv[option + 1]);
+const project = join(here, '..', 'cassette_lab');
+const named = option < 0 ? null : resolve(process.argv[option + 1]);
+const out = named ?? join(project, 'views', 'static');
 
 // The style sheet is a text in a module, which minifying leaves as it is written.
 const smallStyle = {
@@ -64,3 +67,47 @@ await build({
   minify: true,
   outfile: join(out, 'report.js'),
 });
+
+// The extension for JupyterLab, in two steps: our sources become one module, which JupyterLab's own builder wraps so that it
+// takes JupyterLab's parts from the page that it is loaded into.
+const stage = join(here, '.lab-build');
+const { name, version, description, license, dependencies } = JSON.parse(readFileSync(join(here, 'package.json'), 'utf8'));
+const shared = Object.keys(dependencies).filter((each) => /^@(?:jupyterlab|lumino)\//.test(each));
+rmSync(stage, { recursive: true, force: true });
+await build({
+  ...common,
+  entryPoints: ['src/lab/index.ts'],
+  external: shared,
+  format: 'esm',
+  minify: true,
+  outfile: join(stage, 'index.js'),
+});
+cpSync(join(here, 'schema'), join(stage, 'schema'), { recursive: true });
+// Any JupyterLab from the oldest that we are built against on: the builder alone would ask for its own.
+const sharedPackages = Object.fromEntries(
+  shared.map((each) => [each, { bundled: false, singleton: true, requiredVersion: dependencies[each] }]),
+);
+const jupyterlab = {
+  extension: true,
+  schemaDir: 'schema',
+  outputDir: 'labextension',
+  rspackConfig: 'rspack.cjs',
+  sharedPackages,
+};
+const manifest = { name, version, description, license, main: 'index.js', jupyterlab };
+writeFileSync(join(stage, 'package.json'), `${JSON.stringify(manifest, null, 2)}\n`);
+// The same sources give the same bytes anywhere: nothing is named after the place of a file.
+writeFileSync(
+  join(stage, 'rspack.cjs'),
+  `module.exports = ${JSON.stringify({ optimization: { moduleIds: 'natural', chunkIds: 'natural' } })};\n`,
+);
+const builder = join(here, 'node_modules', '@jupyter', 'builder', 'lib', 'build-labextension.js');
+const core = join(here, 'node_modules', '@jupyterlab', 'core-meta', 'core.package.json');
+const wrapped = spawnSync(process.execPath, [builder, '--core-package-file', core, stage], { encoding: 'utf8' });
+if (wrapped.status !== 0) {
+  process.stderr.write(wrapped.stdout + wrapped.stderr);
+  process.exit(wrapped.status ?? 1);
+}
+const labextension = join(named ?? project, 'labextension');
+rmSync(labextension, { recursive: true, force: true });
+cpSync(join(stage, 'labextension'), labextension, { recursive: true });

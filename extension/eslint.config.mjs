@@ -1,7 +1,7 @@
 import tseslint from 'typescript-eslint';
 
 export default tseslint.config(
-  { ignores: ['node_modules/', '.test-build/', 'build.mjs', 'eslint.config.mjs'] },
+  { ignores: ['node_modules/', '.test-build/', '.lab-build/', 'build.mjs', 'eslint.config.mjs'] },
   ...tseslint.configs.strictTypeChecked,
   ...tseslint.configs.stylisticTypeChecked,
   {

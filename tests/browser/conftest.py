@@ -11,6 +11,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,7 @@ class Lab:
 
     address: str
     root: Path
+    server: subprocess.Popen[bytes]
 
     def write(self, name: str, cells: list[str]) -> None:
         """Put a notebook into the folder."""
@@ -87,8 +89,14 @@ class Window:
 
 @pytest.fixture(scope="session")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    """JupyterLab in folders of its own."""
-    folder = tmp_path_factory.mktemp("jupyterlab")
+    """JupyterLab in folders of its own; the pages of Notebook 7 are there, too."""
+    with jupyterlab(tmp_path_factory.mktemp("jupyterlab")) as running:
+        yield running
+
+
+@contextmanager
+def jupyterlab(folder: Path, *options: str) -> Iterator[Lab]:
+    """A JupyterLab of its own, ended at the end."""
     root = folder / "root"
     root.mkdir()
     _write_settings(folder / "settings")
@@ -98,13 +106,14 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
         sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ip=127.0.0.1", f"--port={port}",
         "--ServerApp.port_retries=0", f"--ServerApp.root_dir={root}", f"--IdentityProvider.token={TOKEN}",
         "--LabApp.news_url=None", "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate", "--expose-app-in-browser",
+        "--JupyterNotebookApp.expose_app_in_browser=True", *options,
     ]  # fmt: skip
     log = folder / "server.log"
     with log.open("wb") as output:
         server = subprocess.Popen(command, env=_environment(folder), stdout=output, stderr=subprocess.STDOUT)
         try:
             _wait_for(address, server, log)
-            yield Lab(address, root)
+            yield Lab(address, root, server)
         finally:
             server.terminate()
             try:

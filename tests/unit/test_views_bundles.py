@@ -13,7 +13,12 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 STATIC = ROOT / "cassette_lab" / "views" / "static"
 EXTENSION = ROOT / "extension"
+LABEXTENSION = ROOT / "cassette_lab" / "labextension"
 BUNDLES = ("report.js", "widget.js")
+
+
+def files_in(folder: Path) -> dict[Path, bytes]:
+    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="Node is not here to build the front end")
@@ -23,6 +28,21 @@ def test_the_committed_bundles_are_what_the_sources_build(tmp_path: Path) -> Non
     for name in BUNDLES:
         built, committed = (tmp_path / name).read_bytes(), (STATIC / name).read_bytes()
         assert built == committed, f"{name} is not what extension/ builds; run `npm run build` there"
+    assert files_in(tmp_path / "labextension") == files_in(LABEXTENSION), (
+        "cassette_lab/labextension is not what extension/ builds; run `npm run build` there"
+    )
+
+
+def test_the_labextension_is_whole_and_asks_for_any_jupyterlab_from_4_4_on() -> None:
+    manifest = json.loads((LABEXTENSION / "package.json").read_text())
+    assert (LABEXTENSION / manifest["jupyterlab"]["_build"]["load"]).is_file()
+    wanted = {name: facts["requiredVersion"] for name, facts in manifest["jupyterlab"]["sharedPackages"].items()}
+    assert wanted["@jupyterlab/application"] == wanted["@jupyterlab/docregistry"] == "^4.4.0"
+    assert not [path.name for path in LABEXTENSION.rglob("*.map")]
+    for path in LABEXTENSION.rglob("*.js"):
+        source = path.read_text(encoding="utf-8")
+        assert not re.search(r"sourceMappingURL|/work/|/home/|node_modules/", source), path.name
+        assert not re.search(r"\beval\(|innerHTML|outerHTML|insertAdjacentHTML|document\.write", source), path.name
 
 
 def test_the_widget_is_small() -> None:
@@ -40,4 +60,6 @@ def test_bundles_ask_nothing_of_a_page_that_a_strict_policy_refuses(name: str) -
 def test_the_lock_names_no_place_to_download_from() -> None:
     lock = json.loads((EXTENSION / "package-lock.json").read_text())
     assert not [name for name, package in lock["packages"].items() if "resolved" in package]
-    assert lock["packages"][""]["dependencies"] == {"@uwdata/flechette": "2.6.0"}
+    # JupyterLab's own parts are taken from the page; nothing else goes into a bundle.
+    bundled = {name: version for name, version in lock["packages"][""]["dependencies"].items() if name[:2] not in ("@j", "@l")}
+    assert bundled == {"@uwdata/flechette": "2.6.0"}

@@ -1,0 +1,43 @@
+/** Tabs that are no document: a folder as a lab, two files side by side. */
+import type { JupyterFrontEnd } from '@jupyterlab/application';
+import { MainAreaWidget } from '@jupyterlab/apputils';
+import { TabPanel } from '@lumino/widgets';
+import { cassetteIcon } from './icon.ts';
+import type { Wish } from './reading.ts';
+import { fillToolbar, type Buttons } from './toolbar.ts';
+import { RunView, titleOf, type Surroundings } from './view.ts';
+
+export type RunTab = MainAreaWidget<RunView>;
+
+let made = 0;
+
+export function makeTab(wish: Wish, around: Surroundings, buttons: Buttons): RunTab {
+  const view = new RunView(wish, around);
+  const tab = new MainAreaWidget({ content: view });
+  tab.id = `cassette-lab-runs-${++made}`;
+  tab.title.icon = cassetteIcon;
+  tab.title.closable = true;
+  const name = (): void => {
+    tab.title.label = titleOf(view.wish);
+    tab.title.caption = view.wish.paths.join(' → ') || '/';
+  };
+  name();
+  fillToolbar(tab.toolbar, view, buttons);
+  view.told.connect(name);
+  view.load().catch(buttons.failed);
+  return tab;
+}
+
+/** Put a tab where the page has room for one: JupyterLab's main area, the tabs of Notebook 7's file page, or under a document. */
+export function showTab(app: JupyterFrontEnd, tab: RunTab): void {
+  const { shell } = app;
+  if (!tab.isAttached) {
+    const current = shell.currentWidget;
+    if (app.name === 'JupyterLab') shell.add(tab, 'main');
+    else if (current instanceof TabPanel) {
+      current.addWidget(tab);
+      current.currentWidget = tab;
+    } else shell.add(tab, 'down');
+  }
+  shell.activateById(tab.id);
+}

@@ -57,7 +57,18 @@ if TYPE_CHECKING:
     from cassette_lab.session.store_jsonl import JsonlStore
     from cassette_lab.session.store_sqlite import SqliteSessionStore
     from cassette_lab.tables import Lab, load
-    from cassette_lab.views import report, stop_reasons, time_went, timeline, timing_deltas, topology, waterfall
+    from cassette_lab.views import (
+        View,
+        explore,
+        report,
+        side_by_side,
+        stop_reasons,
+        time_went,
+        timeline,
+        timing_deltas,
+        topology,
+        waterfall,
+    )
 
 _HOME = {
     "AbortController": "contracts",
@@ -106,7 +117,9 @@ _HOME = {
     "ToolContext": "host.tools",
     "ToolError": "host.tools",
     "ToolOutput": "host.tools",
+    "View": "views",
     "diff": "cassette.diff",
+    "explore": "views",
     "flight_recorder": "host.flights",
     "follow": "session.follow",
     "harness": "host.harness.current",
@@ -122,6 +135,7 @@ _HOME = {
     "rescue": "cassette.rescue",
     "rescue_session": "session.rescue",
     "run_subagent": "host",
+    "side_by_side": "views",
     "stop_reasons": "views",
     "subagent": "host",
     "time_went": "views",
@@ -179,7 +193,9 @@ __all__ = [
     "ToolContext",
     "ToolError",
     "ToolOutput",
+    "View",
     "diff",
+    "explore",
     "flight_recorder",
     "follow",
     "harness",
@@ -195,6 +211,7 @@ __all__ = [
     "rescue",
     "rescue_session",
     "run_subagent",
+    "side_by_side",
     "stop_reasons",
     "subagent",
     "time_went",

@@ -17,7 +17,7 @@ from cassette_lab.words import duration_text, plural
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from cassette_lab.views import Drawing
+    from cassette_lab.views import View
 
 COLUMNS: Final = 88
 FIRST: Final = "first.cassette.jsonl"
@@ -167,8 +167,8 @@ def _wrapped(line: str, *, indent: int = 3, hang: int = 6) -> list[str]:
     return wrap(line, COLUMNS, initial_indent=first, subsequent_indent=later, break_long_words=False, break_on_hyphens=False)
 
 
-def _indented(drawing: Drawing) -> list[str]:
-    return [f"   {line}".rstrip() for line in drawing.text(COLUMNS - 3).splitlines()]
+def _indented(view: View) -> list[str]:
+    return [f"   {line}".rstrip() for line in view.text(COLUMNS - 3).splitlines()]
 
 
 def _short(path: Path) -> Path:

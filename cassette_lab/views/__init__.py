@@ -1,14 +1,23 @@
-"""Pictures and reports of recorded calls and session logs: charts that need no network, and one HTML file that travels."""
+"""Pictures and reports of recorded calls and session logs: views that live in notebooks, charts, one HTML file that travels."""
 
 from __future__ import annotations
 
-from cassette_lab.views.deltas import timing_deltas
 from cassette_lab.views.drawing import Drawing
-from cassette_lab.views.outcomes import stop_reasons
 from cassette_lab.views.report import report
+from cassette_lab.views.showing import explore, side_by_side, stop_reasons, timeline, timing_deltas, topology, waterfall
 from cassette_lab.views.spent import time_went
-from cassette_lab.views.timelines import timeline
-from cassette_lab.views.topologies import topology
-from cassette_lab.views.waterfalls import waterfall
+from cassette_lab.views.view import View
 
-__all__ = ["Drawing", "report", "stop_reasons", "time_went", "timeline", "timing_deltas", "topology", "waterfall"]
+__all__ = [
+    "Drawing",
+    "View",
+    "explore",
+    "report",
+    "side_by_side",
+    "stop_reasons",
+    "time_went",
+    "timeline",
+    "timing_deltas",
+    "topology",
+    "waterfall",
+]

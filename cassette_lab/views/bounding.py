@@ -141,4 +141,6 @@ def _taken(table: pa.Table, rows: Numbers) -> pa.Table:
     import pyarrow as pa
 
     about = pa.field(ROW, pa.int32(), metadata={"doc": "row of the whole table, from 0"})
+    if ROW in table.column_names:  # it is already a part of another table
+        return table.take(pa.array(rows))
     return table.take(pa.array(rows)).append_column(about, pa.array(rows, pa.int32()))

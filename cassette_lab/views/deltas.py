@@ -74,7 +74,7 @@ class Delta:
         return "±0 %" if abs(share) < 0.5 else f"{share:+,.0f} %".replace("-", MINUS)
 
 
-def timing_deltas(expected: Calls | HasSides, actual: Calls | None = None, *, max_rows: int = DELTA_ROWS) -> Drawing:
+def timing_deltas_drawing(expected: Calls | HasSides, actual: Calls | None = None, *, max_rows: int = DELTA_ROWS) -> Drawing:
     """For every call that both recordings have: how much longer (bar to the right) or shorter (left) it took.
 
     Either a cassette diff, or two recordings (a lab, a ``calls`` table or a path each, of one file). Calls are aligned

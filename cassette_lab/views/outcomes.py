@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from cassette_lab.errors import ConfigError
 from cassette_lab.views.bars import Bar, Segment, bars_chart, bars_text
 from cassette_lab.views.drawing import Cells, Drawing
+from cassette_lab.views.heads import heads
 from cassette_lab.views.layout import TICKS, Label, empty
-from cassette_lab.views.rows import Calls, calls_of, category_numbers, ranked, shown, source_text, title_of
+from cassette_lab.views.rows import Calls, category_numbers, counted, ranked, shown, source_text, title_of
 from cassette_lab.views.theme import CATEGORIES, TIMES, Category, percent_text
 from cassette_lab.words import plural
 
@@ -17,26 +18,29 @@ if TYPE_CHECKING:
     import altair as alt
     import pyarrow as pa
 
+Grouping: TypeAlias = Literal["label", "model", "file"]
+
 GROUP_ROWS: Final = 20
 CODES: Final = 3
 WORDS: Final = 2
 _CATEGORIES: Final = list(CATEGORIES.values())
-_COLUMNS: Final = {"label": "label", "model": "child_model", "file": "source"}
+GROUPS: Final = {"label": "label", "model": "child_model", "file": "source"}
+"""What outcomes can be counted by, and the column of each."""
 
 
-def stop_reasons(data: Calls, *, by: Literal["label", "model", "file"] | None = None) -> Drawing:
-    """How many calls ended how.
+def stop_reasons_drawing(data: Calls, *, by: Grouping | None = None) -> Drawing:
+    """How many calls ended how; and how the last turns of sessions did.
 
     Alone: a bar for each outcome category that occurs, errors with their codes. ``by="label"``, ``"model"`` or
     ``"file"``: a bar for each of the 20 with the most calls, made of its outcomes.
     """
-    table = calls_of(data)
-    if by is not None and by not in _COLUMNS:
+    table = heads(data, nested=False)
+    if by is not None and by not in GROUPS:
         raise ConfigError(f"stop reasons are counted by label, model or file, not by {by!r}")
     numbers = category_numbers(table)
     if by is None:
         return _drawing(title_of("Stop reasons", table), [], _by_category(table, numbers), _category_cells(table, numbers))
-    names, group = ranked(table, _COLUMNS[by], f"(no {by})")
+    names, group = ranked(table, GROUPS[by], f"(no {by})")
     if by == "file":
         names = [source_text(name) for name in names]
     counts = _counts(group, numbers, len(names))
@@ -46,7 +50,9 @@ def stop_reasons(data: Calls, *, by: Literal["label", "model", "file"] | None = 
         counts = [*counts[:GROUP_ROWS], [sum(column) for column in zip(*counts[GROUP_ROWS:], strict=True)]]
         names = [*names[:GROUP_ROWS], f"all other {by}s"]
         notes.append(f"the last row is {plural(merged, by)} with the fewest calls")
-    return _drawing(title_of(f"Stop reasons by {by}", table), notes, _grouped(names, counts), _group_cells(by, names, counts))
+    return _drawing(
+        title_of(f"Stop reasons by {by}", table), notes, _grouped(table, names, counts), _group_cells(by, names, counts)
+    )
 
 
 def outcome_segments(counts: Sequence[float], about: str, text: str = "{:,.0f} {}") -> tuple[Segment, ...]:
@@ -88,7 +94,7 @@ def _by_category(table: pa.Table, numbers: Any) -> list[Bar]:
         if count:
             share = percent_text(count, len(table))
             note = " · ".join(part for part in (f"{count:,} ({share})", _codes(table, numbers, number, category)) if part)
-            segment = Segment(0, count, category, f"{category.name} · {plural(count, 'call')}, {share}")
+            segment = Segment(0, count, category, f"{category.name} · {counted(table, count)}, {share}")
             bars.append(
                 Bar(Label(category.name), (segment,), note, f"{count:>5,}  {share:>6}  {note.partition(' · ')[2]}", category)
             )
@@ -121,10 +127,10 @@ def _category_cells(table: pa.Table, numbers: Any) -> Cells:
     )
 
 
-def _grouped(names: Sequence[str], counts: Sequence[Sequence[int]]) -> list[Bar]:
+def _grouped(table: pa.Table, names: Sequence[str], counts: Sequence[Sequence[int]]) -> list[Bar]:
     bars = []
     for name, row in zip(names, counts, strict=True):
-        note = " · ".join(part for part in (plural(sum(row), "call"), outcome_words(row)) if part)
+        note = " · ".join(part for part in (counted(table, sum(row)), outcome_words(row)) if part)
         bars.append(Bar(Label(name), outcome_segments(row, name), note))
     return bars
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from cassette_lab.errors import ConfigError
 from cassette_lab.views import session_report
 from cassette_lab.views.drawing import Drawing
-from cassette_lab.views.outcomes import stop_reasons
+from cassette_lab.views.outcomes import stop_reasons_drawing
 from cassette_lab.views.page import PAGE_STYLE, count_text, date_text, facts_list, html_table, note
 from cassette_lab.views.rows import (
     Calls,
@@ -25,8 +25,9 @@ from cassette_lab.views.rows import (
     tree_rows,
 )
 from cassette_lab.views.theme import STYLE
-from cassette_lab.views.timelines import timeline
-from cassette_lab.views.topologies import topology
+from cassette_lab.views.timelines import timeline_drawing
+from cassette_lab.views.topologies import topology_drawing
+from cassette_lab.views.view import View
 from cassette_lab.words import UNKNOWN, duration_text, plural
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def report(
     path: str | PathLike[str],
     *,
     title: str | None = None,
-    charts: Sequence[Drawing] = (),
+    charts: Sequence[Drawing | View] = (),
     max_calls: int = CALL_ROWS,
     bodies: bool = False,
 ) -> Path:
@@ -69,7 +70,9 @@ def report(
     return target
 
 
-def _page(lab: Any, table: pa.Table, title: str | None, charts: Sequence[Drawing], max_calls: int, *, bodies: bool) -> str:
+def _page(
+    lab: Any, table: pa.Table, title: str | None, charts: Sequence[Drawing | View], max_calls: int, *, bodies: bool
+) -> str:
     problems: pa.Table | None = getattr(lab, "problems", None)
     with_sessions = bool(len(getattr(lab, "sessions", ())))
     sections = [
@@ -114,9 +117,9 @@ def _summary_section(lab: Any, table: pa.Table) -> Iterator[tuple[str, str, str]
 
 
 def _call_charts(table: pa.Table) -> Iterator[tuple[str, str, str]]:
-    yield "timeline", "When the calls ran", _figure(timeline(table))
+    yield "timeline", "When the calls ran", _figure(timeline_drawing(table))
     yield "stop-reasons", "How they ended", _endings(table)
-    yield "topology", "Who called whom", _figure(topology(table))
+    yield "topology", "Who called whom", _figure(topology_drawing(table))
 
 
 def _session_sections(lab: Lab) -> Iterator[tuple[str, str, str]]:
@@ -126,11 +129,11 @@ def _session_sections(lab: Lab) -> Iterator[tuple[str, str, str]]:
 
 def _endings(table: pa.Table) -> str:
     """Outcomes of all calls, and by label where labels come more than once."""
-    by_label = _figure(stop_reasons(table, by="label")) if len(table["label"].unique()) < len(table) else ""
-    return _figure(stop_reasons(table)) + by_label
+    by_label = _figure(stop_reasons_drawing(table, by="label")) if len(table["label"].unique()) < len(table) else ""
+    return _figure(stop_reasons_drawing(table)) + by_label
 
 
-def _figure(drawing: Drawing) -> str:
+def _figure(drawing: Drawing | View) -> str:
     return drawing.html(still=False, style=False)
 
 

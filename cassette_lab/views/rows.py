@@ -35,6 +35,8 @@ Calls: TypeAlias = "HasCalls | pa.Table | str | PathLike[str] | Sequence[str | P
 
 LONGEST_MS = 1e300
 NO_LABEL = "(no label)"
+NOUN = b"cassette_lab.noun"
+"""In a table's metadata: what its rows are called, where that is not calls; ``one:many`` where the plural has no plain s."""
 
 
 def calls_of(data: Calls) -> pa.Table:
@@ -63,7 +65,14 @@ def title_of(what: str, table: pa.Table) -> str:
     """A chart's title: what it shows, of which file (or how many), and how many calls there are."""
     files = sources_of(table)
     where = "" if not any(files) else source_text(files[0]) if len(files) == 1 else plural(len(files), "file")
-    return " · ".join(part for part in (what, where, plural(len(table), "call")) if part)
+    return " · ".join(part for part in (what, where, counted(table)) if part)
+
+
+def counted(table: pa.Table, count: int | None = None) -> str:
+    """How many rows there are (or ``count`` of them), and what they are called."""
+    noun = (table.schema.metadata or {}).get(NOUN, b"call").decode()
+    one, _, many = noun.partition(":")
+    return plural(len(table) if count is None else count, one, many or None)
 
 
 def source_text(source: str | None) -> str:

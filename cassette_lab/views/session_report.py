@@ -10,7 +10,7 @@ from cassette_lab.views.page import count_text, html_table, note
 from cassette_lab.views.rows import shown, source_text
 from cassette_lab.views.session_rows import chosen_root, names_in, session_name
 from cassette_lab.views.spent import time_went
-from cassette_lab.views.waterfalls import waterfall
+from cassette_lab.views.waterfalls import waterfall_drawing
 from cassette_lab.words import UNKNOWN, duration_text, plural, was
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def _waterfalls(lab: Lab) -> Iterator[Drawing]:
     names.sort(key=lambda name: (name != longest, -active[name], name))
     for name in names[: min(WATERFALLS, others + 1)]:
         if active[name] or name == longest:
-            yield waterfall(lab, name)
+            yield waterfall_drawing(lab, name)
 
 
 def _sum(sessions: pa.Table, name: str) -> int:

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Final, cast
 
 from cassette_lab.views.bars import Bar, Segment, bars_chart, bars_text
 from cassette_lab.views.drawing import Cells, Drawing
+from cassette_lab.views.heads import heads
 from cassette_lab.views.layout import MAX_ROWS, Label, empty, time_axis, time_unit
 from cassette_lab.views.rows import Calls, Row, calls_of, loaded, title_of, tree_rows
 from cassette_lab.views.slices import AXIS, sliced_timeline
 from cassette_lab.views.theme import pad
-from cassette_lab.views.waterfalls import waterfall
+from cassette_lab.views.waterfalls import waterfall_drawing
 from cassette_lab.words import duration_text, plural
 
 if TYPE_CHECKING:
@@ -22,18 +23,20 @@ if TYPE_CHECKING:
 _NUMERIC: Final = frozenset({"admitted at", "start latency", "duration"})
 
 
-def timeline(data: Calls, *, max_rows: int = MAX_ROWS) -> Drawing:
+def timeline_drawing(data: Calls, *, max_rows: int = MAX_ROWS) -> Drawing:
     """When each call ran and how it ended, nested calls under the call that made them.
 
     ``data``: a lab, its ``calls`` table, or paths. Each file has its own zero: the moment its first call was admitted.
     The pale part of a bar is the start latency. More than ``max_rows`` calls are drawn in time slices, a row per label.
-    Of a lab that has session logs and no recorded calls it is the ``waterfall``.
+    Of a lab that has session logs and no recorded calls it is the ``waterfall``; beside calls a
+    session is a bar of its own.
     """
     lab = loaded(data)
     table = calls_of(lab)
     sessions = getattr(lab, "sessions", None)
     if not len(table) and sessions is not None and len(sessions):
-        return waterfall(cast("Lab", lab))
+        return waterfall_drawing(cast("Lab", lab))
+    table = heads(lab)
     title = title_of("Timeline", table)
     if len(table) > max_rows:
         return sliced_timeline(table, title)

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from cassette_lab.views.bars import Bar, Segment, bars_chart, bars_text
 from cassette_lab.views.drawing import Cells, Drawing
+from cassette_lab.views.heads import heads
 from cassette_lab.views.layout import DEEPEST, MAX_ROWS, Label, empty, time_axis, time_unit
 from cassette_lab.views.outcomes import outcome_words
-from cassette_lab.views.rows import Calls, Row, call_columns, calls_of, title_of, tree_rows
+from cassette_lab.views.rows import Calls, Row, call_columns, title_of, tree_rows
 from cassette_lab.views.theme import CATEGORIES, pad
 from cassette_lab.views.timelines import call_bars, call_segments
 from cassette_lab.words import duration_text, plural
@@ -23,13 +24,13 @@ JOINED_ROWS: Final = 40
 _CATEGORIES: Final = list(CATEGORIES.values())
 
 
-def topology(data: Calls, *, max_rows: int = MAX_ROWS) -> Drawing:
+def topology_drawing(data: Calls, *, max_rows: int = MAX_ROWS) -> Drawing:
     """Who called whom, and how long each took: a row per call, the calls of its agent under it.
 
     More than ``max_rows`` calls are joined where they have the same label in the same place of the tree: such a row
-    has the summed duration, divided by outcome.
+    has the summed duration, divided by outcome. Session logs have a row for each session.
     """
-    table = calls_of(data)
+    table = heads(data)
     title = title_of("Topology", table)
     if len(table) > max_rows:
         bars, cells, notes = _joined(table, max_rows)

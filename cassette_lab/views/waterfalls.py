@@ -53,7 +53,7 @@ _SUBAGENT: Final = {
 }
 
 
-def waterfall(
+def waterfall_drawing(
     data: Lab | str | PathLike[str] | Sequence[str | PathLike[str]],
     session_id: str | None = None,
     *,

@@ -11,8 +11,12 @@ import pyarrow as pa
 import pytest
 
 from cassette_lab.errors import ConfigError
-from cassette_lab.views import Drawing, stop_reasons, timeline, timing_deltas, topology
+from cassette_lab.views import Drawing
+from cassette_lab.views.deltas import timing_deltas_drawing as timing_deltas
+from cassette_lab.views.outcomes import stop_reasons_drawing as stop_reasons
 from cassette_lab.views.rows import tree_rows
+from cassette_lab.views.timelines import timeline_drawing as timeline
+from cassette_lab.views.topologies import topology_drawing as topology
 from tests.unit.views_samples import audit, call, every_outcome, many, table
 
 SVG = "{http://www.w3.org/2000/svg}"

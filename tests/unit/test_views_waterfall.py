@@ -9,10 +9,12 @@ import pytest
 
 import cassette_lab as cl
 from cassette_lab.errors import ConfigError
-from cassette_lab.views import Drawing, timeline, waterfall
+from cassette_lab.views import Drawing
 from cassette_lab.views.bars import Bar, Segment, bars_text
 from cassette_lab.views.layout import Label
 from cassette_lab.views.theme import CATEGORIES, TIMES
+from cassette_lab.views.timelines import timeline_drawing as timeline
+from cassette_lab.views.waterfalls import waterfall_drawing as waterfall
 from tests.unit.session_samples import START_MS, header, text, write
 from tests.unit.session_told import AT, ev, finish, message
 from tests.unit.test_views_charts import bars, hovers, texts

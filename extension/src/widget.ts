@@ -10,14 +10,18 @@ interface Model {
   set(name: string, value: unknown): void;
   save_changes(): void;
   send(content: unknown): void;
-  on(event: string, callback: () => void): void;
-  off(event: string, callback: () => void): void;
+  on(event: string, callback: Callback): void;
+  off(event: string, callback: Callback): void;
 }
 
+type Callback = (content: unknown, buffers: unknown) => void;
+
 async function render({ model, el }: { model: Model; el: HTMLElement }): Promise<() => void> {
+  let said = JSON.stringify(NOTHING);
+  let isWhole = optionsOf(model).partial !== true;
   const handle = mount(el, {
     view: model.get('view') as MountOptions['view'],
-    tables: await tablesOf(model),
+    tables: await unpackedAll(model.get('tables')),
     options: optionsOf(model),
     onSelect: (selection) => {
       said = JSON.stringify(selection);
@@ -28,8 +32,12 @@ async function render({ model, el }: { model: Model; el: HTMLElement }): Promise
       model.send({ action: id });
     },
   });
-  let said = JSON.stringify(NOTHING);
-  const watched: Readonly<Record<string, () => void>> = {
+  // For tests and for whoever looks from the console.
+  Object.assign(el, { cassetteView: handle });
+  const select = (): void => {
+    handle.select(pickedOf(model.get('selected') as Partial<Selection> | null));
+  };
+  const watched: Readonly<Record<string, Callback>> = {
     'change:view': () => {
       handle.update({ view: model.get('view') as MountOptions['view'] });
     },
@@ -37,19 +45,30 @@ async function render({ model, el }: { model: Model; el: HTMLElement }): Promise
       handle.update({ options: optionsOf(model) });
     },
     'change:tables': () => {
-      void tablesOf(model).then((tables) => {
+      void unpackedAll(model.get('tables')).then((tables) => {
         handle.update({ tables });
       });
     },
     'change:selected': () => {
-      const selected = model.get('selected') as Partial<Selection> | null;
       // What this view said itself comes back as an echo.
-      if (JSON.stringify(selected) !== said) handle.select(pickedOf(selected));
+      if (JSON.stringify(model.get('selected')) !== said) select();
+    },
+    'msg:custom': (content, buffers) => {
+      const told = content as { tables?: string[]; options?: ViewOptions } | null;
+      if (isWhole || told?.tables === undefined) return;
+      isWhole = true;
+      const packed = Object.fromEntries(told.tables.map((name, place) => [name, (buffers as unknown[])[place]]));
+      void unpackedAll(packed).then((tables) => {
+        // As if rows had still come: what a person did in the meantime stays.
+        handle.update({ options: { ...optionsOf(model), progress: 1 } });
+        handle.update({ tables, options: told.options ?? {} });
+      });
     },
   };
   for (const [event, callback] of Object.entries(watched)) model.on(event, callback);
-  const picked = pickedOf(model.get('selected') as Partial<Selection> | null);
-  if (Object.keys(picked).length > 0) handle.select(picked);
+  select();
+  // A kernel, where there is one, sends all rows; what is saved with a notebook has limits.
+  if (!isWhole) model.send({ want: 'tables' });
   return () => {
     for (const [event, callback] of Object.entries(watched)) model.off(event, callback);
     handle.dispose();
@@ -60,16 +79,13 @@ function pickedOf(selected: Partial<Selection> | null): RowsByTable {
   return selected?.picked ?? {};
 }
 
-function optionsOf(model: Model): ViewOptions {
+function optionsOf(model: Model): ViewOptions & { partial?: boolean } {
   return model.get('options') ?? {};
 }
 
-async function tablesOf(model: Model): Promise<Record<string, Uint8Array>> {
-  const given = (model.get('tables') ?? {}) as Record<string, unknown>;
+async function unpackedAll(given: unknown): Promise<Record<string, Uint8Array>> {
   const tables: Record<string, Uint8Array> = {};
-  for (const [name, value] of Object.entries(given)) {
-    tables[name] = await unpacked(bytesOf(value));
-  }
+  for (const [name, value] of Object.entries(given ?? {})) tables[name] = await unpacked(bytesOf(value));
   return tables;
 }
 

@@ -252,11 +252,12 @@ export class State {
     return { picked: this.rowsOf(this.picked), rows: this.rowsOf(chosen), range: this.range };
   }
 
-  /** Rows by table of nodes. */
+  /** Rows by table of nodes; where only some rows of a table are here, their places in the whole table. */
   rowsOf(nodes: readonly number[]): RowsByTable {
     const rows: RowsByTable = {};
+    const rowOf = this.#outside();
     for (const node of nodes) {
-      if (this.forest.row[node]! >= 0) (rows[TABLES[this.forest.table[node]!]!] ??= []).push(this.forest.row[node]!);
+      if (this.forest.row[node]! >= 0) (rows[TABLES[this.forest.table[node]!]!] ??= []).push(rowOf(node));
     }
     for (const each of Object.values(rows)) each.sort((a, b) => a - b);
     return rows;
@@ -267,11 +268,18 @@ export class State {
     const names: readonly string[] = TABLES;
     const wanted = new Map(Object.entries(rows).map(([name, each]) => [names.indexOf(name), new Set(each)]));
     const found: number[] = [];
+    const rowOf = this.#outside();
     for (let node = 0; node < this.forest.size; node++) {
-      if (this.forest.row[node]! >= 0 && wanted.get(this.forest.table[node]!)?.has(this.forest.row[node]!) === true)
-        found.push(node);
+      if (this.forest.row[node]! >= 0 && wanted.get(this.forest.table[node]!)?.has(rowOf(node)) === true) found.push(node);
     }
     return found;
+  }
+
+  /** The row of a node as it is called outside: a column `row` says it, where a table is a part of another one. */
+  #outside(): (node: number) => number {
+    const { row, table, tables } = this.forest;
+    const whole = TABLES.map((name) => (tables[name]?.names.includes('row') === true ? tables[name].numbers('row') : null));
+    return (node) => whole[table[node]!]?.[row[node]!] ?? row[node]!;
   }
 }
 

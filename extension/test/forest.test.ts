@@ -189,6 +189,14 @@ test('a selection names rows of tables, with what is under them, and Python can 
   assert.equal(asPython({ calls: [4, 5, 6, 7], turns: [1] }, 'mine'), 'mine.calls.slice(4, 4)\nmine.turns.take([1])');
 });
 
+test('rows of a part of a table are called by their places in the whole one', () => {
+  const part = table({ call_key: ['root/a', 'root/b'], parent_key: ['root', 'root'], started_at: [0, 1], row: [7, 41] });
+  const state = new State(buildForest({ calls: part }));
+  state.choose([1]);
+  assert.deepEqual(state.selection.picked, { calls: [41] });
+  assert.deepEqual(state.nodesOf({ calls: [7, 1] }), [0]);
+});
+
 test('a search keeps what it finds and what stands above it', () => {
   const state = new State(buildForest({ calls: run }));
   state.fold(0, true);

@@ -6,6 +6,7 @@
     python3 dev.py check           ruff, mypy --strict, the floors between rooms
     python3 dev.py lab             JupyterLab on notebooks/
     python3 dev.py bench [ARGS]    the benchmarks, each figure beside its floor
+    python3 dev.py pictures        the README's pictures, taken anew of the real thing
     python3 dev.py run CMD ...     a command inside the environment
     python3 dev.py lock            write uv.lock anew from pyproject.toml, and Binder's requirements from it
 
@@ -52,7 +53,8 @@ def main(arguments: list[str]) -> int:
     if command in {"help", "--help", "-h"}:
         print((__doc__ or "").strip())
         return 0 if arguments else 1
-    commands = {"demo": demo, "test": test, "check": check, "lab": lab, "bench": bench, "run": run, "lock": lock}
+    all_commands = (demo, test, check, lab, bench, pictures, run, lock)
+    commands = {each.__name__: each for each in all_commands}
     if command not in commands:
         raise Stop(f"there is no command {command!r}; there is: {', '.join(commands)}")
     return commands[command](Environment(python), rest)
@@ -154,6 +156,16 @@ def bench(environment: Environment, rest: list[str]) -> int:
     """The benchmarks; no part of the tests."""
     environment.prepare()
     return environment.become("python", "-m", "tests.benchmarks", *rest, cwd=ROOT)
+
+
+def pictures(environment: Environment, rest: list[str]) -> int:
+    """The README's pictures; whoever changes a view looks at them, and commits them."""
+    environment.prepare()
+    browser, missing = find_browser(environment)
+    if browser is None:
+        raise Stop(f"pictures need a browser: {missing}")
+    environment.variables["CHROMIUM"] = browser
+    return environment.become("python", "-m", "tests.pictures", *rest, cwd=ROOT)
 
 
 def run(environment: Environment, rest: list[str]) -> int:

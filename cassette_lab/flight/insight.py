@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, get_args
 
-from cassette_lab.flight.model import OUTCOME_KINDS, FlightRecord, Usage
+from cassette_lab.flight.model import OUTCOME_KINDS, USAGE_NAMES, FlightRecord, Usage
 from cassette_lab.flight.recorder import FlightConfig
 from cassette_lab.jsonio import JsonObject
 
@@ -52,24 +52,12 @@ class Distribution:
 
 
 @dataclass(frozen=True, slots=True)
-class TokenSums:
+class TokenSums(Usage):
     """Sums of what was counted; None until a count of the kind is seen."""
 
-    input_tokens: float | None = None
-    output_tokens: float | None = None
-    cache_read_tokens: float | None = None
-    cache_write_tokens: float | None = None
-    reasoning_tokens: float | None = None
-
     def to_json(self) -> JsonObject:
-        """As it is written."""
-        return {
-            "inputTokens": self.input_tokens,
-            "outputTokens": self.output_tokens,
-            "cacheReadTokens": self.cache_read_tokens,
-            "cacheWriteTokens": self.cache_write_tokens,
-            "reasoningTokens": self.reasoning_tokens,
-        }
+        """As it is written: what was never counted, too."""
+        return {name: getattr(self, attribute) for name, attribute in USAGE_NAMES.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,13 +259,7 @@ def _distribution(durations_ms: list[float]) -> Distribution:
 
 def _tokens(records: Sequence[FlightRecord]) -> TokenSums:
     usages = [record.outcome.usage for record in records if record.outcome.usage is not None]
-    return TokenSums(
-        _sum(usages, "input_tokens"),
-        _sum(usages, "output_tokens"),
-        _sum(usages, "cache_read_tokens"),
-        _sum(usages, "cache_write_tokens"),
-        _sum(usages, "reasoning_tokens"),
-    )
+    return TokenSums(**{name: _sum(usages, name) for name in USAGE_NAMES.values()})
 
 
 def _sum(usages: list[Usage], name: str) -> float | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
-from typing import Final, Literal, NamedTuple, TypeAlias, get_args
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
 from cassette_lab.contracts import FailureCode
 from cassette_lab.jsonio import JsonObject
@@ -89,19 +89,19 @@ class RequestProjection(NamedTuple):
 
     def to_json(self) -> JsonObject:
         """As it is written."""
-        members: JsonObject = {"provider": self.provider, "model": self.model}
-        for name, value in (
-            ("reasoningEffort", self.reasoning_effort),
-            ("temperature", self.temperature),
-            ("maxTokens", self.max_tokens),
-            ("stopCount", self.stop_count),
-        ):
-            if value is not None:
-                members[name] = value
-        members["messages"] = self.messages.to_json()
-        members["systemCharacters"] = self.system_characters
-        members["tools"] = [{"name": tool.name, "parameterNodes": tool.parameter_nodes} for tool in self.tools]
-        return members
+        return {
+            "provider": self.provider,
+            "model": self.model,
+            **_known(
+                reasoningEffort=self.reasoning_effort,
+                temperature=self.temperature,
+                maxTokens=self.max_tokens,
+                stopCount=self.stop_count,
+            ),
+            "messages": self.messages.to_json(),
+            "systemCharacters": self.system_characters,
+            "tools": [{"name": tool.name, "parameterNodes": tool.parameter_nodes} for tool in self.tools],
+        }
 
 
 class PromptAssembly(NamedTuple):
@@ -167,6 +167,11 @@ def _camel(name: str) -> str:
     return first + "".join(word.capitalize() for word in rest)
 
 
+def _known(**members: Any) -> JsonObject:
+    """The members that are set."""
+    return {name: value for name, value in members.items() if value is not None}
+
+
 OMISSION_NAMES: Final = {_camel(each.name): each.name for each in fields(Omissions)}
 """Member names of ``Omissions`` and its attributes."""
 
@@ -183,8 +188,7 @@ class Usage:
 
     def to_json(self) -> JsonObject:
         """As it is written; a count that was not given is missing."""
-        found = ((name, getattr(self, attribute)) for name, attribute in USAGE_NAMES.items())
-        return {name: value for name, value in found if value is not None}
+        return _known(**{name: getattr(self, attribute) for name, attribute in USAGE_NAMES.items()})
 
 
 USAGE_NAMES: Final = {_camel(each.name): each.name for each in fields(Usage)}
@@ -223,20 +227,17 @@ class Outcome(NamedTuple):
 
     def to_json(self) -> JsonObject:
         """As it is written."""
-        members: JsonObject = {"kind": self.kind}
-        if self.finish is not None:
-            members["finish"] = {"kind": self.finish}
-        if self.error is not None:
-            members["error"] = {"kind": self.error}
-        if self.reason is not None:
-            members["reason"] = self.reason
-        if self.total_ms is not None:
-            members["totalMs"] = self.total_ms
-        if self.first_chunk_ms is not None:
-            members["firstChunkMs"] = self.first_chunk_ms
-        if self.usage is not None:
-            members["usage"] = self.usage.to_json()
-        return members
+        return {
+            "kind": self.kind,
+            **_known(
+                finish=None if self.finish is None else {"kind": self.finish},
+                error=None if self.error is None else {"kind": self.error},
+                reason=self.reason,
+                totalMs=self.total_ms,
+                firstChunkMs=self.first_chunk_ms,
+                usage=None if self.usage is None else self.usage.to_json(),
+            ),
+        }
 
 
 RUNNING: Final = Outcome("running")
@@ -264,20 +265,14 @@ class RecordExtra:
 
     def to_json(self) -> JsonObject:
         """As it is written; what there is not is missing."""
-        members: JsonObject = {}
-        if self.prompt_assembly is not None:
-            members["promptAssembly"] = self.prompt_assembly.to_json()
-        for name, value in (
-            ("errorCode", self.error_code),
-            ("httpStatus", self.http_status),
-            ("aborted", self.aborted),
-            ("endedBy", self.ended_by),
-        ):
-            if value is not None:
-                members[name] = value
-        if self.auxiliary:
-            members["auxiliary"] = True
-        return members
+        return _known(
+            promptAssembly=None if self.prompt_assembly is None else self.prompt_assembly.to_json(),
+            errorCode=self.error_code,
+            httpStatus=self.http_status,
+            aborted=self.aborted,
+            endedBy=self.ended_by,
+            auxiliary=self.auxiliary or None,
+        )
 
 
 NO_EXTRA: Final = RecordExtra()

@@ -139,15 +139,10 @@ def _tools(tools: Iterable[Mapping[str, Any]]) -> tuple[tuple[ToolShape, ...], O
     shapes: list[ToolShape] = []
     dropped = long = truncated = 0
     for tool in tools:
-        name = tool["name"]
-        if type(name) is not str or len(name) > NAME_CHARACTERS or not name.isascii():
-            name = _text(name)
-            if _is_long(name):
-                dropped += 1
-                long += 1
-                continue
-        if len(shapes) == TOOLS:
+        name = _name(tool["name"])
+        if name is None or len(shapes) == TOOLS:
             dropped += 1
+            long += name is None
             continue
         nodes, whole = schema_nodes(tool.get("parameters"))
         if not whole:
@@ -308,14 +303,12 @@ def _counted(keys: Iterable[Any]) -> tuple[Mapping[str, int], int, int]:
     kept: dict[str, int] = {}
     dropped = long = 0
     for key in keys:
-        name = _text(key)
+        name = _name(key)
         if name in kept:
             kept[name] += 1
-        elif _is_long(name):
+        elif name is None or len(kept) == COUNTER_KEYS:
             dropped += 1
-            long += 1
-        elif len(kept) == COUNTER_KEYS:
-            dropped += 1
+            long += name is None
         else:
             kept[name] = 1
     return MappingProxyType(kept), dropped, long
@@ -325,15 +318,10 @@ def _parts(parts: Iterable[Mapping[str, Any]]) -> tuple[tuple[NamedSize, ...], i
     kept: list[NamedSize] = []
     dropped = long = 0
     for part in parts:
-        name, text = part["name"], part["text"]
-        if type(name) is not str or len(name) > NAME_CHARACTERS or not name.isascii():
-            name = _text(name)
-            if _is_long(name):
-                dropped += 1
-                long += 1
-                continue
-        if len(kept) == PROMPT_PARTS:
+        name, text = _name(part["name"]), part["text"]
+        if name is None or len(kept) == PROMPT_PARTS:
             dropped += 1
+            long += name is None
         else:
             kept.append(_new(NamedSize, (name, len(text) if type(text) is str and text.isascii() else _units(text))))
     return tuple(kept), dropped, long
@@ -343,12 +331,10 @@ def _names(names: Iterable[Any], most: int) -> tuple[tuple[str, ...], int, int]:
     kept: list[str] = []
     dropped = long = 0
     for each in names:
-        name = each if type(each) is str and each.isascii() else _text(each)
-        if _is_long(name):
+        name = _name(each)
+        if name is None or len(kept) == most:
             dropped += 1
-            long += 1
-        elif len(kept) == most:
-            dropped += 1
+            long += name is None
         else:
             kept.append(name)
     return tuple(kept), dropped, long
@@ -363,8 +349,12 @@ def _text(value: Any) -> str:
     raise TypeError(f"a name is a text, not {type(value).__name__}")
 
 
-def _is_long(name: str) -> bool:
-    return len(name) > NAME_CHARACTERS or (not name.isascii() and _units(name) > NAME_CHARACTERS)
+def _name(value: Any) -> str | None:
+    """A name as a plain string of our own; None for one that is too long to be kept."""
+    if type(value) is str and len(value) <= NAME_CHARACTERS and value.isascii():  # as _is_usual: a call costs as much
+        return value
+    name = _text(value)
+    return None if len(name) > NAME_CHARACTERS or _units(name) > NAME_CHARACTERS else name
 
 
 def _units(text: Any) -> int:

@@ -14,13 +14,15 @@ from urllib.parse import quote
 
 from cassette_lab.views.drawing import Cells
 from cassette_lab.views.embedding import DRAWN, frame
+from cassette_lab.views.palette import width_of, with_palette
 from cassette_lab.words import plural
 
 if TYPE_CHECKING:
     from cassette_lab.views.drawing import Drawing
 
 TABLE_ROWS: Final = 100
-_SCALE: Final = 1.5
+_SCALES: Final = (1.5, 1.0)
+_PICTURE_BYTES: Final = 40_000
 _GIVE_WAY: Final = (
     "<script>addEventListener('message',function(e){if(e.data!=='%s')return;"
     "document.querySelectorAll('iframe[data-cassette-live]').forEach(function(f){"
@@ -51,8 +53,15 @@ def view_html(
 
 
 def _picture(drawing: Drawing) -> str:
-    picture = base64.b64encode(drawing.png(_SCALE)).decode()
-    return f'<img alt="{escape(drawing.description)}" src="data:image/png;base64,{picture}">'
+    """Sharp where that is small, else a pixel for each unit."""
+    import vl_convert
+
+    for scale in _SCALES:
+        picture = with_palette(vl_convert.svg_to_png(drawing.svg, scale=scale))
+        if len(picture) <= _PICTURE_BYTES:
+            break
+    width, data = round(width_of(picture) / scale), base64.b64encode(picture).decode()
+    return f'<img alt="{escape(drawing.description)}" width="{width}" src="data:image/png;base64,{data}">'
 
 
 def _table(summary: str, cells: Cells) -> str:

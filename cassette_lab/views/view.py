@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from cassette_lab.views.widget import ViewWidget
 
 SAVED_ROWS: Final = 4_000
-SAVED_BYTES: Final = 36_000
+SAVED_BYTES: Final = 28_000
 """Most rows, and about most packed bytes, that a notebook keeps of a view; a kernel sends all of them beside."""
 
 _MAIN: Final = ("calls", "actual", "sessions", "flights")

@@ -8,18 +8,10 @@ import pyarrow as pa
 
 from cassette_lab.cassette.columns import TIME, column
 from cassette_lab.flight.model import ERROR_KINDS, INCOMPLETE_REASONS, MISS_REASONS, OUTCOME_KINDS
-from cassette_lab.tables.session_columns import TERM
+from cassette_lab.tables.session_columns import TERM, TOKENS
 
 COUNTS: Final = pa.map_(pa.string(), pa.int64())
 """How many of each, by name."""
-
-TOKENS: Final = {
-    "input_tokens": "tokens that came from no cache",
-    "output_tokens": "tokens the model gave, its reasoning among them",
-    "cache_read_tokens": "tokens read from a cache",
-    "cache_write_tokens": "tokens written to a cache",
-    "reasoning_tokens": "tokens of reasoning, part of the output",
-}
 
 FLIGHTS: Final = [
     column("record_id", pa.string(), "id of the record"),
@@ -52,6 +44,7 @@ FLIGHTS: Final = [
     column("error_kind", TERM, f"what it failed with: {', '.join(ERROR_KINDS)}; null unless it threw"),
     column("incomplete_reason", TERM, f"{', '.join(INCOMPLETE_REASONS)}; null unless it is incomplete"),
     column("error_code", TERM, "code of the failure, OTHER for one that is not kept; null without one"),
+    column("error_status", pa.int64(), "HTTP status of the failure; null without one"),
     column("aborted_by", TERM, "user, timeout or dispose; null where nobody stopped it"),
     column("ended_by", TERM, "run-end where its run ended before it; null otherwise"),
     column("first_chunk_ms", pa.float64(), "request to the first chunk; null without one", "ms"),

@@ -22,8 +22,9 @@ from cassette_lab.jsonio import as_integer
 from cassette_lab.jsonio.text import arrow_text
 from cassette_lab.looking import exists
 from cassette_lab.session.reader import FILE_NAME
-from cassette_lab.tables.flight_columns import FLIGHT_HEALTH, FLIGHTS, MISSES, TOKENS
+from cassette_lab.tables.flight_columns import FLIGHT_HEALTH, FLIGHTS, MISSES
 from cassette_lab.tables.gathering import Columns
+from cassette_lab.tables.session_columns import TOKENS
 
 _HEAD_BYTES: Final = 1_024
 _SNAPSHOT: Final = re.compile(rb'\s*\{\s*"info"\s*:\s*\{[^{}]*"recordSchemaVersion"')
@@ -118,6 +119,7 @@ def _row(record: FlightRecord) -> dict[str, Any]:
         "error_kind": outcome.error,
         "incomplete_reason": outcome.reason,
         "error_code": extra.error_code,
+        "error_status": extra.http_status,
         "aborted_by": extra.aborted,
         "ended_by": extra.ended_by,
         "first_chunk_ms": outcome.first_chunk_ms,

@@ -11,14 +11,15 @@ from cassette_lab.cassette.columns import TIME, column
 TERM: Final = pa.dictionary(pa.int32(), pa.string())
 """Type of words that repeat: kinds, codes, names of models and tools."""
 
-_TOKENS: Final = {
+TOKENS: Final = {
     "input_tokens": "tokens that came from no cache",
     "output_tokens": "tokens the model gave, its reasoning among them",
     "cache_read_tokens": "tokens read from a cache",
     "cache_write_tokens": "tokens written to a cache",
     "reasoning_tokens": "tokens of reasoning, part of the output",
-    "total_tokens": "the provider's own sum of input, output and both caches",
 }
+"""What a model counts, of a call or of several."""
+_TOKENS: Final = {**TOKENS, "total_tokens": "the provider's own sum of input, output and both caches"}
 COMPACTION_TOKENS: Final = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
 """Counts that a session has of its compactions alone."""
 

@@ -79,7 +79,7 @@ def test_a_request_is_a_row(tmp_path: Path) -> None:
     tools = (ToolShape("read", 5), ToolShape("write", 9))
     request = RequestProjection("mock", "m-1", counts, 40, tools, "high", 0.5, 4096, 2)
     omissions = Omissions(request_tools=2, oversized_names=1, prompt_sections=4)
-    extra = RecordExtra(error_code="RATE_LIMIT", aborted="user")
+    extra = RecordExtra(error_code="RATE_LIMIT", aborted="user", http_status=429)
     full = record("r1", request=request, prompt_assembly=PROMPT, omissions=omissions, outcome=FINISHED, extra=extra)
     (row,) = load(save(tmp_path / "a.flight.json", full)).flights.to_pylist()
     assert row == {
@@ -114,6 +114,7 @@ def test_a_request_is_a_row(tmp_path: Path) -> None:
         "error_kind": None,
         "incomplete_reason": None,
         "error_code": "RATE_LIMIT",
+        "error_status": 429,
         "aborted_by": "user",
         "ended_by": None,
         "first_chunk_ms": 12.25,

@@ -5,11 +5,11 @@ Parsing, completion and the help of ``%flight?`` all read it.
 
 from __future__ import annotations
 
-import difflib
 from typing import Final
 
 from cassette_lab.flight.insight import FILTERS
-from cassette_lab.notebook.options import Command, Option, UsageError, Verb, parser_of, split, verb_help
+from cassette_lab.notebook import options
+from cassette_lab.notebook.options import Command, Option, UsageError, Verb, parsed, split, verb_help
 
 NAME: Final = "flight"
 
@@ -55,16 +55,7 @@ def parse(line: str) -> Command:
     words = split(line)
     if not words or words[0].startswith("-"):
         words = ["latest", *words]
-    verb = VERBS.get(words[0])
-    if verb is None:
-        near = difflib.get_close_matches(words[0], VERBS, 1)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(VERBS)}"
-        raise UsageError(f"%{NAME} does not know {words[0]!r}; {hint}")
-    known, unknown = parser_of(verb, NAME).parse_known_args(words[1:])
-    strangers = [word for word in unknown if word.startswith("-")]
-    if strangers:
-        raise UsageError(_stranger(verb, strangers[0].partition("=")[0]))
-    values = vars(known)
+    verb, values = parsed(words, VERBS, NAME)
     given = tuple(values.pop("files"))
     least, most = verb.files
     if len(given) < least or len(given) > (most or 0):
@@ -87,21 +78,4 @@ def help_text() -> str:
 
 def help_asked(line: str) -> str | None:
     """The help that ``line`` asks for with ``--help`` or ``-h``, if it does."""
-    try:
-        words = split(line)
-    except UsageError:
-        return None
-    if "--help" not in words and "-h" not in words:
-        return None
-    verb = next((VERBS[word] for word in words if word in VERBS), None)
-    return help_text() if verb is None else verb_help(verb, magic=NAME)
-
-
-def _stranger(verb: Verb, flag: str) -> str:
-    """The sentence about an option that ``verb`` does not have."""
-    owners = [other.name for other in VERBS.values() if flag in {option.flag for option in other.options}]
-    if owners:
-        return f"{flag} belongs to {' and '.join(owners)}, not to {verb.name}"
-    near = difflib.get_close_matches(flag, [option.flag for option in verb.options], 1)
-    hint = f"did you mean {near[0]}?" if near else f"%{NAME} {verb.name} --help lists its options"
-    return f"%{NAME} {verb.name} does not know {flag}; {hint}"
+    return options.help_asked(line, VERBS, help_text, NAME)

@@ -172,17 +172,7 @@ def parse(line: str, namespace: Mapping[str, Any] | None = None) -> Command:
     words = _expanded(split(line), namespace or {})
     if not words:
         raise UsageError(f"%cassette needs a verb: {', '.join(VERBS)}; %cassette? explains them")
-    verb = VERBS.get(words[0])
-    if verb is None:
-        near = difflib.get_close_matches(words[0], VERBS, 1)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(VERBS)}"
-        raise UsageError(f"%cassette does not know {words[0]!r}; {hint}")
-    parser = parser_of(verb)
-    known, unknown = parser.parse_known_args(words[1:])
-    strangers = [word for word in unknown if word.startswith("-")]
-    if strangers:
-        raise UsageError(_stranger(verb, strangers[0].partition("=")[0]))
-    values = vars(known)
+    verb, values = parsed(words, VERBS, "cassette")
     files = tuple(map(_at_home, values.pop("files")))
     least, most = verb.files
     if len(files) < least or (most is not None and len(files) > most):
@@ -197,6 +187,20 @@ def parse(line: str, namespace: Mapping[str, Any] | None = None) -> Command:
             if option.name in given:
                 raise UsageError(f"{option.flag} is for replay, or for record --write-mode once")
     return Command(verb.name, files, given, timed)
+
+
+def parsed(words: Sequence[str], verbs: Mapping[str, Verb], magic: str) -> tuple[Verb, dict[str, Any]]:
+    """The verb of a line's words, its ``files``, and the options that were given, by name; ``UsageError`` on a stranger."""
+    verb = verbs.get(words[0])
+    if verb is None:
+        near = difflib.get_close_matches(words[0], verbs, 1)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(verbs)}"
+        raise UsageError(f"%{magic} does not know {words[0]!r}; {hint}")
+    known, unknown = _parser_of(verb, magic).parse_known_args(words[1:])
+    strangers = [word for word in unknown if word.startswith("-")]
+    if strangers:
+        raise UsageError(_stranger(strangers[0].partition("=")[0], verb, verbs, magic))
+    return verb, vars(known)
 
 
 def _check_harness(verb: Verb, files: Sequence[str], given: Mapping[str, Any]) -> None:
@@ -244,16 +248,18 @@ def help_text() -> str:
     return "\n".join(lines)
 
 
-def help_asked(line: str) -> str | None:
-    """The help that ``line`` asks for with ``--help`` or ``-h``, if it does."""
+def help_asked(
+    line: str, verbs: Mapping[str, Verb] = VERBS, whole: Callable[[], str] = help_text, magic: str = "cassette"
+) -> str | None:
+    """The help that ``line`` asks for with ``--help`` or ``-h``, if it does: a verb's, or the ``whole`` one."""
     try:
         words = split(line)
     except UsageError:
         return None
     if "--help" not in words and "-h" not in words:
         return None
-    verb = next((VERBS[word] for word in words if word in VERBS), None)
-    return help_text() if verb is None else verb_help(verb)
+    verb = next((verbs[word] for word in words if word in verbs), None)
+    return whole() if verb is None else verb_help(verb, magic=magic)
 
 
 def verb_help(verb: Verb, *, known: Sequence[Option] = (), magic: str = "cassette") -> str:
@@ -284,7 +290,7 @@ class _Parser(argparse.ArgumentParser):
         raise UsageError(f"{self.prog}: {message}")
 
 
-def parser_of(verb: Verb, magic: str = "cassette") -> argparse.ArgumentParser:
+def _parser_of(verb: Verb, magic: str) -> argparse.ArgumentParser:
     """A parser of a verb's files and options, which refuses with ``UsageError``; only what was given is in its answer."""
     parser = _Parser(prog=f"%{magic} {verb.name}", add_help=False, allow_abbrev=False, argument_default=argparse.SUPPRESS)
     parser.add_argument("files", nargs="*", default=[])
@@ -299,14 +305,14 @@ def parser_of(verb: Verb, magic: str = "cassette") -> argparse.ArgumentParser:
     return parser
 
 
-def _stranger(verb: Verb, flag: str) -> str:
+def _stranger(flag: str, verb: Verb, verbs: Mapping[str, Verb], magic: str) -> str:
     """The sentence about an option that ``verb`` does not have."""
-    owners = [other.name for other in VERBS.values() if flag in {option.flag for option in other.options}]
+    owners = [other.name for other in verbs.values() if flag in {option.flag for option in other.options}]
     if owners:
         return f"{flag} belongs to {' and '.join(owners)}, not to {verb.name}"
     near = difflib.get_close_matches(flag, [option.flag for option in verb.options], 1)
-    hint = f"did you mean {near[0]}?" if near else f"%cassette {verb.name} --help lists its options"
-    return f"%cassette {verb.name} does not know {flag}; {hint}"
+    hint = f"did you mean {near[0]}?" if near else f"%{magic} {verb.name} --help lists its options"
+    return f"%{magic} {verb.name} does not know {flag}; {hint}"
 
 
 def _files(least: int, most: int | None) -> str:

@@ -5,11 +5,10 @@ For an agent of this process it starts another agent, and so does ``fork``.
 
 from __future__ import annotations
 
-import asyncio
 from typing import Final, Literal
 
 from cassette_lab.cassette.runs import Run, new_run_id
-from cassette_lab.contracts import ROOT_PARENT, Capabilities, SubagentRequest, SubagentResult
+from cassette_lab.contracts import ROOT_PARENT, Capabilities, SubagentRequest
 from cassette_lab.errors import AbortError, ConfigError
 from cassette_lab.host.ambient import context_of, new_child
 from cassette_lab.host.handlers import Arguments, FunctionCall, Handler
@@ -48,7 +47,7 @@ class FunctionProvider:
         else:
             known = ", ".join(self._handlers) or "none"
             raise ConfigError(f"no @subagent is called {request.label!r}; there is {known}", field="label")
-        return FunctionRun(handler, handler.arguments(request), request)
+        return _start_function(handler, handler.arguments(request), request)
 
 
 class ForkProvider:
@@ -63,31 +62,17 @@ class ForkProvider:
         return _start_agent(request, "fork")
 
 
-class FunctionRun(TaskRun):
-    """A call of an ``@subagent`` function. A stop cancels it."""
-
-    __slots__ = ("_stopping", "_task")
-
-    def __init__(self, handler: Handler, arguments: Arguments, request: SubagentRequest) -> None:
-        self._stopping = False
-        child = new_child(request.parent or ROOT_PARENT)
-        super().__init__(
-            new_run_id("spawn"),
-            child,
-            handler.run(arguments),
-            name=f"subagent {handler.label}",
-            signal=request.signal,
-            context=context_of(child),
-        )
-
-    def _began(self, task: asyncio.Task[SubagentResult]) -> None:
-        self._task = task
-
-    def _stop(self, _: object) -> None:
-        """Once: a second cancellation would interrupt the cleaning up after the first."""
-        if not self._stopping:
-            self._stopping = True
-            self._task.cancel("the call was aborted")
+def _start_function(handler: Handler, arguments: Arguments, request: SubagentRequest) -> Run:
+    """Call an ``@subagent`` function."""
+    child = new_child(request.parent or ROOT_PARENT)
+    return TaskRun(
+        new_run_id("spawn"),
+        child,
+        handler.run(arguments),
+        name=f"subagent {handler.label}",
+        signal=request.signal,
+        context=context_of(child),
+    )
 
 
 def _start_agent(request: SubagentRequest, provider: Literal["spawn", "fork"]) -> Run:

@@ -17,14 +17,14 @@ CLEAN_UP_S: Final = 2.0
 
 
 class TaskRun(Run):
-    """A run that is one task, whose value is the result. Subclasses say how a stop reaches it."""
+    """A run that is one task, whose value is the result. A stop cancels it; subclasses may have a gentler way."""
 
-    __slots__ = ("_unwatch",)
+    __slots__ = ("_stopping", "_task", "_unwatch")
 
     def __init__(
         self,
         run_id: str,
-        local_agent: ParentAgent,
+        local_agent: ParentAgent | None,
         work: Coroutine[Any, Any, SubagentResult],
         *,
         name: str,
@@ -32,10 +32,10 @@ class TaskRun(Run):
         context: Context | None = None,
     ) -> None:
         super().__init__(run_id, local_agent)
+        self._stopping = False
         # Not create_task: a loop's task factory may run it before its place in the topology is known.
-        task = asyncio.Task(work, loop=asyncio.get_running_loop(), name=name, context=context)
-        self._began(task)
-        task.add_done_callback(self._ended)
+        self._task = asyncio.Task(work, loop=asyncio.get_running_loop(), name=name, context=context)
+        self._task.add_done_callback(self._ended)
         self._unwatch = None if signal is None else signal.on_abort(lambda: self._stop(signal.reason))
 
     async def dispose(self) -> None:
@@ -45,11 +45,12 @@ class TaskRun(Run):
             self._stop(DISPOSED)
             await self._wait()
 
-    def _began(self, task: asyncio.Task[SubagentResult]) -> None:
-        """It is there, and has not yet run."""
-
     def _stop(self, reason: BaseException | str | None) -> None:
-        raise NotImplementedError
+        """Once: a second cancellation would interrupt the cleaning up after the first."""
+        del reason
+        if not self._stopping:
+            self._stopping = True
+            self._task.cancel("the call was aborted")
 
     def _ended(self, task: asyncio.Task[SubagentResult]) -> None:
         if self._unwatch is not None:

@@ -32,6 +32,12 @@ def test_a_result_is_the_last_text() -> None:
     assert result_of(HarnessRun("s", "", None)) == SubagentResult([], "error")
 
 
+def test_a_result_says_what_it_failed_with() -> None:
+    result = result_of(HarnessRun("s", "", "error", (), "AUTH", 401))
+    assert result.to_json() == {"output": [], "stopReason": "error", "error": {"code": "AUTH", "status": 401}}
+    assert result_of(HarnessRun("s", "", "error", (), "NETWORK")).extra == {"error": {"code": "NETWORK"}}
+
+
 def test_an_option_that_is_unknown_is_told_at_once() -> None:
     with pytest.raises(ConfigError, match=r"no option modle; did you mean model\?"):
         HarnessProvider(modle="x")
@@ -80,6 +86,19 @@ def test_an_abort_or_a_disposal_ends_the_runtime(tmp_path: Path) -> None:
             await harness.start(SubagentRequest(REQUEST.prompt, signal=controller.signal))
 
     with MockModel(lambda _: Answer("word " * 500, pace_s=0.05)) as model:
+        asyncio.run(run(model.base_url))
+
+
+def test_a_run_that_is_disposed_at_once_leaves_no_runtime(tmp_path: Path) -> None:
+    need_runtime()
+
+    async def run(url: str) -> None:
+        started = await provider(url, tmp_path).start(REQUEST)
+        await started.dispose()
+        assert await started.result() == SubagentResult([], "aborted")
+        assert runtimes() == []
+
+    with MockModel([Answer("Never asked for.")]) as model:
         asyncio.run(run(model.base_url))
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any, Final
 
-from cassette_lab.cassette.runs import Run, aborted_result, new_run_id
+from cassette_lab.cassette.runs import Run, new_run_id
 from cassette_lab.contracts import Capabilities, SubagentRequest, SubagentResult
 from cassette_lab.errors import AbortError
 from cassette_lab.host.harness.options import harness_options, with_option_names
 from cassette_lab.host.harness.runtime import Harness, HarnessRun
+from cassette_lab.host.tasks import TaskRun
 
 
 class HarnessProvider:
@@ -48,40 +48,17 @@ class HarnessProvider:
         if signal is not None and signal.aborted:
             await harness.close()
             raise AbortError("the call was aborted while it started")
-        return _HarnessTask(harness, request)
+        return _PromptRun(new_run_id("harness"), None, _run(harness, request), name="harness run", signal=signal)
 
 
-class _HarnessTask(Run):
+class _PromptRun(TaskRun):
     """A prompt that runs. An abort or a disposal ends its runtime."""
 
-    __slots__ = ("_task", "_unwatch")
+    __slots__ = ()
 
-    def __init__(self, harness: Harness, request: SubagentRequest) -> None:
-        super().__init__(new_run_id("harness"))
-        self._task = asyncio.create_task(_run(harness, request), name="harness run")
-        self._task.add_done_callback(self._ended)
-        signal = request.signal
-        self._unwatch = None if signal is None else signal.on_abort(self._stop)
-
-    async def dispose(self) -> None:
-        """End the runtime if it still works, and return once it has ended."""
-        await super().dispose()
-        if not self.settled:
-            self._stop()
-            await self._wait()
-
-    def _stop(self) -> None:
-        self._task.cancel("the call was aborted")
-
-    def _ended(self, task: asyncio.Task[SubagentResult]) -> None:
-        if self._unwatch is not None:
-            self._unwatch()
-        if task.cancelled():
-            self._settle(aborted_result())
-        elif (error := task.exception()) is not None:
-            self._settle(None, error)
-        else:
-            self._settle(task.result())
+    def _stop(self, reason: BaseException | str | None) -> None:
+        # Not at once: a task that is cancelled before it has begun would leave its runtime to itself.
+        self._task.get_loop().call_soon(super()._stop, reason)
 
 
 async def _run(harness: Harness, request: SubagentRequest) -> SubagentResult:
@@ -93,6 +70,11 @@ async def _run(harness: Harness, request: SubagentRequest) -> SubagentResult:
 
 
 def result_of(run: HarnessRun) -> SubagentResult:
-    """A run as a subagent's result: its last text, and how its last turn ended."""
+    """A run as a subagent's result: its last text, how its last turn ended, and the ``error`` that it ended with.
+
+    That has the members of a failure in a session log, as far as they are known: ``code`` and ``status``.
+    """
     output = [{"type": "text", "text": run.text}] if run.text else []
-    return SubagentResult(output=output, stop_reason=run.end_kind or "error")
+    told = {"code": run.error_code, "status": run.error_status}
+    error = {name: value for name, value in told.items() if value is not None}
+    return SubagentResult(output, run.end_kind or "error", extra={"error": error} if error else {})

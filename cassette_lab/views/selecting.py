@@ -59,7 +59,9 @@ def chosen(wanted: Any, tables: Mapping[str, pa.Table], main: str) -> Selection:
 
 def taken(selection: Selection, tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
     """The selected rows of every table, with all columns."""
-    return {name: table.take(selection.rows.get(name, [])) for name, table in tables.items()}
+    import pyarrow as pa
+
+    return {name: table.take(pa.array(selection.rows.get(name, []), pa.int64())) for name, table in tables.items()}
 
 
 def told_table(selection: Selection, main: str) -> str:

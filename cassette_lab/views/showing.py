@@ -16,7 +16,7 @@ from cassette_lab.views.layout import MAX_ROWS
 from cassette_lab.views.outcomes import GROUPS, Grouping, stop_reasons_drawing
 from cassette_lab.views.rows import Calls, loaded
 from cassette_lab.views.sending import is_diff, tables_of
-from cassette_lab.views.session_rows import chosen_root, family
+from cassette_lab.views.session_rows import chosen_root, family, names_in
 from cassette_lab.views.timelines import timeline_drawing
 from cassette_lab.views.topologies import topology_drawing
 from cassette_lab.views.view import View
@@ -63,8 +63,9 @@ def waterfall(
     """
     lab = cast("Lab", loaded(data) if not hasattr(data, "sessions") else data)
     root, _ = chosen_root(lab, session_id)
-    tables = None if root is None else _of_family(lab, root)
-    return View("timeline", lab, lambda: waterfall_drawing(lab, session_id, max_rows=max_rows), tables=tables)
+    tables, heading = (None, None) if root is None else _of_family(lab, root)
+    drawn = waterfall_drawing(lab, session_id, max_rows=max_rows)
+    return View("timeline", lab, lambda: drawn, tables=tables, heading=heading)
 
 
 def stop_reasons(data: Calls, *, by: Grouping | None = None, bodies: bool = False) -> View:
@@ -141,16 +142,17 @@ def _with_verdict(drawn: Drawing, sides: Any) -> Drawing:
     return replace(drawn, notes=(sides.verdict, *policy, *drawn.notes))
 
 
-def _of_family(lab: Lab, root: str) -> dict[str, pa.Table]:
-    """The tables of a session and of those below it, with each row's place in the lab."""
+def _of_family(lab: Lab, root: str) -> tuple[dict[str, pa.Table], str]:
+    """The tables of a session and of those below it, with each row's place in the lab; and the session's name."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    names = pa.array([f"{each.source}\n{each.session_id}" for each in family(lab, root)])
+    sessions = family(lab, root)
+    names = pa.array([f"{each.source}\n{each.session_id}" for each in sessions])
     chosen = {}
     for name, table in tables_of(lab).items():
         if "session_id" in table.column_names and name != "flights":
             numbered = table.append_column(ROW, pa.array(range(len(table)), pa.int32()))
             own = pc.binary_join_element_wise(table["source"].cast(pa.string()), table["session_id"], "\n")
             chosen[name] = numbered.filter(pc.is_in(own, value_set=names))
-    return chosen
+    return chosen, names_in(lab)[sessions[0].source, sessions[0].session_id]

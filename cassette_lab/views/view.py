@@ -47,12 +47,14 @@ class View:
         draw: Callable[[], Drawing],
         *,
         tables: Mapping[str, pa.Table] | None = None,
+        heading: str | None = None,
         bodies: bool = False,
     ) -> None:
         self.kind = kind
         self.lab = lab if hasattr(lab, "calls") or is_diff(lab) else SimpleNamespace(**tables_of(lab))
         self.bodies = bodies
         self._tables = tables
+        self._heading = heading
         self._draw = draw
         self._selection = Selection()
         self._listeners: list[Callable[[View], object]] = []
@@ -196,7 +198,7 @@ class View:
         return whole.tables, {**self._options(whole), "lab": name_of(self.lab, self)}
 
     def _options(self, given: Sent) -> dict[str, Any]:
-        options = {**given.options, **trust_of(self.lab), "title": title_text(self.lab), "downloads": True}
+        options = {**given.options, **trust_of(self.lab), "title": self._heading or title_text(self.lab), "downloads": True}
         if given.note:
             parts = (options.get("problem"), f"{given.note}.")
             return {**options, "partial": True, "problem": " ".join(part for part in parts if part)}

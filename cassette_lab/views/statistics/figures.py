@@ -118,11 +118,9 @@ def resample_pairs(before: Floats, after: Floats, statistic: Statistic) -> tuple
         both = np.stack([difference, before]) / size
         totals = chance.multivariate_normal(both.mean(axis=1), np.cov(both) / number, RESAMPLES, method="svd").T * size
     else:
-        at = 0
         for step in _steps(number):
-            drawn = chance.integers(number, size=(step, number), dtype=np.int32)
-            totals[0, at : at + step], totals[1, at : at + step] = difference[drawn].mean(axis=1), before[drawn].mean(axis=1)
-            at += step
+            drawn = chance.integers(number, size=(step.stop - step.start, number), dtype=np.int32)
+            totals[0, step], totals[1, step] = difference[drawn].mean(axis=1), before[drawn].mean(axis=1)
     return totals[0], totals[0] / np.where(totals[1] > 0, totals[1], np.nan)
 
 
@@ -146,9 +144,7 @@ def _resampled_medians(values: Floats, chance: np.random.Generator) -> Floats:
     return np.asarray((at(first) + at(second)) / 2, dtype=np.float64)
 
 
-def resample_runs(
-    before: Floats, after: Floats, statistic: Statistic, groups: Sequence[Whole]
-) -> tuple[Sequence[Floats], Sequence[Floats]]:
+def resample_runs(before: Floats, after: Floats, statistic: Statistic, groups: Sequence[Whole]) -> list[tuple[Floats, Floats]]:
     """For each group of rows: figures of ``RESAMPLES`` samples of whole runs, drawn with replacement on each side.
 
     ``before`` and ``after`` have a row for each call and a column for each run, NaN where a run lacks the call. A call
@@ -157,18 +153,36 @@ def resample_runs(
     import numpy as np
 
     chance = np.random.default_rng(SEED)
-    differences: list[list[Floats]] = [[] for _ in groups]
-    relatives: list[list[Floats]] = [[] for _ in groups]
-    for size in _steps(len(before)):
-        old, new = (
-            _means(side, chance.multinomial(side.shape[1], np.full(side.shape[1], 1 / side.shape[1]), size=size))
-            for side in (before, after)
-        )
-        for number, rows in enumerate(groups):
-            difference, relative = change(old[rows], new[rows], statistic)
-            differences[number].append(difference)
-            relatives[number].append(relative)
-    return [np.concatenate(each) for each in differences], [np.concatenate(each) for each in relatives]
+    drawn = [
+        chance.multinomial(side.shape[1], np.full(side.shape[1], 1 / side.shape[1]), size=RESAMPLES).T.astype(np.float64)
+        for side in (before, after)
+    ]
+    if statistic == "median":
+        medians: list[list[tuple[Floats, Floats]]] = [[] for _ in groups]
+        for step in _steps(len(before)):
+            old, new = (_means(side, times[:, step]) for side, times in zip((before, after), drawn, strict=True))
+            for found, rows in zip(medians, groups, strict=True):
+                found.append(change(old[rows], new[rows], statistic))
+        return [(np.concatenate([d for d, _ in found]), np.concatenate([r for _, r in found])) for found in medians]
+    return [_resampled_means(before[rows], after[rows], *drawn) for rows in groups]
+
+
+def _resampled_means(before: Floats, after: Floats, drawn_before: Floats, drawn_after: Floats) -> tuple[Floats, Floats]:
+    """The means of one group: calls that every run has are summed run by run first, the others draw by draw."""
+    import numpy as np
+
+    whole = np.isfinite(before).all(axis=1) & np.isfinite(after).all(axis=1)
+    old = before[whole].sum(axis=0) @ drawn_before / before.shape[1]
+    new = after[whole].sum(axis=0) @ drawn_after / after.shape[1]
+    count = np.full(RESAMPLES, float(whole.sum()))
+    if not whole.all():
+        for step in _steps(int((~whole).sum())):
+            one, other = _means(before[~whole], drawn_before[:, step]), _means(after[~whole], drawn_after[:, step])
+            known = np.isfinite(one) & np.isfinite(other)
+            old[step] += np.where(known, one, 0).sum(axis=0)
+            new[step] += np.where(known, other, 0).sum(axis=0)
+            count[step] += known.sum(axis=0)
+    return (new - old) / np.where(count > 0, count, np.nan), (new - old) / np.where(old > 0, old, np.nan)
 
 
 def change(before: Floats, after: Floats, statistic: Statistic) -> tuple[Floats, Floats]:
@@ -196,25 +210,25 @@ def _medians(values: Floats) -> Floats:
 
     import numpy as np
 
-    if not np.isnan(values).any():
-        return np.asarray(np.median(values, axis=0), dtype=np.float64)
+    rows = np.ascontiguousarray(values.T)  # twice as quick as columns
+    if not np.isnan(rows).any():
+        return np.asarray(np.median(rows, axis=1), dtype=np.float64)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # of a column that is all NaN
-        return np.asarray(np.nanmedian(values, axis=0), dtype=np.float64)
+        return np.asarray(np.nanmedian(rows, axis=1), dtype=np.float64)
 
 
-def _means(side: Floats, weights: Whole) -> Floats:
-    """For each call and each draw of runs: the mean over the runs that were drawn and have the call; else NaN."""
+def _means(side: Floats, times: Floats) -> Floats:
+    """For each call and each draw (``times`` a run was drawn): the mean over the drawn runs that have the call; else NaN."""
     import numpy as np
 
     known = np.isfinite(side)
-    counts = known.astype(np.float64) @ weights.T
-    with np.errstate(invalid="ignore"):
-        return np.asarray((np.where(known, side, 0.0) @ weights.T) / np.where(counts > 0, counts, np.nan), dtype=np.float64)
+    counts = known.astype(np.float64) @ times
+    return np.asarray((np.where(known, side, 0.0) @ times) / np.where(counts > 0, counts, np.nan), dtype=np.float64)
 
 
-def _steps(width: int) -> Iterator[int]:
-    """Sizes of steps that make ``RESAMPLES`` together, each so small that its numbers fit in memory."""
+def _steps(width: int) -> Iterator[slice]:
+    """Parts that make ``RESAMPLES`` together, each so small that its numbers fit in memory."""
     most = max(1, _CELLS // max(width, 1))
     for begin in range(0, RESAMPLES, most):
-        yield min(most, RESAMPLES - begin)
+        yield slice(begin, min(begin + most, RESAMPLES))

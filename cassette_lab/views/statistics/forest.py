@@ -110,7 +110,7 @@ def forest(
     )
     layers += [
         *_names(lines, middle),
-        *figure_columns([line.figures for line in lines], headers, middle, WIDTH + 10),
+        *figure_columns([line.figures for line in lines], headers, middle, WIDTH + 20),
         _pointed_at(lines, step),
     ]
     plot = layered(*layers).properties(width=WIDTH, height=step * len(lines))

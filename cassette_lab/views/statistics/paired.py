@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from cassette_lab.views.rows import NO_LABEL, ranked, sources_of
+from cassette_lab.views.rows import LONGEST_MS, NO_LABEL, ranked, sources_of
 from cassette_lab.views.statistics.figures import Estimate, Statistic, change, interval, resample_pairs, resample_runs
 from cassette_lab.views.statistics.measuring import floats
 
@@ -81,7 +81,7 @@ def pairs_of(before: pa.Table, after: pa.Table) -> Pairs:
         times = floats(table["duration_ms"])
         known = np.isfinite(times) & (times >= 0)
         matrix = np.full((calls, runs), np.nan)
-        matrix[here[known], _run_numbers(table)[known]] = times[known]
+        matrix[here[known], _run_numbers(table)[known]] = np.minimum(times[known], LONGEST_MS)
         there = np.zeros(calls, dtype=bool)
         there[here] = True
         sides.append((matrix, there, np.isfinite(matrix).any(axis=1)))
@@ -132,7 +132,7 @@ def _resampled(
 ) -> list[tuple[Floats, Floats] | None]:
     """For each group its resampled figures; None where a single pair of single runs tells nothing of its spread."""
     if pairs.unit == "run":
-        return list(zip(*resample_runs(pairs.before, pairs.after, statistic, groups), strict=True))
+        return [*resample_runs(pairs.before, pairs.after, statistic, groups)]
     return [resample_pairs(old[rows], new[rows], statistic) if len(rows) > 1 else None for rows in groups]
 
 

@@ -107,7 +107,7 @@ def _notes(pairs: Pairs, found: Sequence[Change], runs: tuple[int, int], statist
         )
         notes.append("a single run on a side: intervals tell how calls differ, not what other runs would give")
     if alone := sum(each.ms.low is None for each in found):
-        notes.append(f"{plural(alone, 'row')} of a single pair: no interval")
+        notes.append(f"a single pair has no interval ({plural(alone, 'row')})")
     if pairs.only_before or pairs.only_after:
         notes.append(f"without a partner: {plural(pairs.only_before, 'call')} only before, {pairs.only_after:,} only after")
     if pairs.unknown:

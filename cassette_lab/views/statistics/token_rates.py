@@ -30,7 +30,7 @@ _HEIGHT: Final = 84
 _BAND_FROM: Final = 4
 """From so many calls on a slice of time has a band: quartiles of fewer are hardly more than the calls themselves."""
 
-_WIDTHS_S: Final = (
+_WIDTHS_S: Final[tuple[int, ...]] = (
     *(1, 2, 5, 10, 30, 60, 120, 300, 600, 1_800, 3_600, 10_800, 21_600, 43_200, 86_400, 604_800, 2_592_000, 31_536_000),
     *(10**power for power in range(9, 13)),
 )
@@ -81,7 +81,7 @@ def token_rates(data: Calls, *, of: Requests | None = None) -> Drawing:
     nothing = "No rate is known." if found.unknown else f"There are no {rows.noun}s to draw."
     medians = quantiles(values, groups, drawn, (0.5,))[:, 0]
     sizes = [int((groups == model).sum()) for model in range(drawn)]
-    about = [f"{_rate(float(median))} · n {size:,}" for median, size in zip(medians, sizes, strict=True)]
+    about = [f"median {_rate(float(median))} · n {size:,}" for median, size in zip(medians, sizes, strict=True)]
     cells = Cells(
         ("model", "from (UTC)", "calls", "median", "25 %", "75 %"),
         [
@@ -119,7 +119,8 @@ def _rates(rows: Rows) -> tuple[Measured, Whole, int]:
 def _slice_ms(starts: Whole) -> int:
     """The shortest round length of which at most 60 slices cover all starts."""
     span = int(starts.max() - starts.min()) if len(starts) else 0
-    return 1000 * next(width for width in _WIDTHS_S if span <= (_BINS - 1) * width * 1000 or width == _WIDTHS_S[-1])
+    seconds: int = next((width for width in _WIDTHS_S if span <= (_BINS - 1) * width * 1000), _WIDTHS_S[-1])
+    return seconds * 1000
 
 
 def _slices(values: Floats, groups: Whole, starts: Whole, width_ms: int) -> list[_Slice]:

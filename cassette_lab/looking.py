@@ -1,4 +1,4 @@
-"""Whether a name leads to a file or folder, and opening a file that may be anything.
+"""Whether a name leads to a file or folder, opening a file that may be anything, and making one that is not there.
 
 A name that no file can have (too long, with a NUL) leads to none.
 """
@@ -7,11 +7,14 @@ A name that no file can have (too long, with a NUL) leads to none.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
-from cassette_lab.errors import FormatError, MissingFileError
+from cassette_lab.errors import ExistingFileError, FormatError, MissingFileError
 
 
 def exists(path: str | Path) -> bool:
@@ -67,6 +70,33 @@ def read_regular(source: str | Path) -> bytes:
             return file.read()
         except OSError as error:
             raise FormatError(unreadable(error), path=source) from error
+
+
+@contextlib.contextmanager
+def rescued_file(path: Path) -> Iterator[BinaryIO]:
+    """A new file for what is rescued: on disk at the end, and gone again where anything fails meanwhile.
+
+    Raises ``ExistingFileError`` when there is such a file, and ``FormatError`` when it cannot be made or written.
+    """
+    try:
+        file = path.open("xb")
+    except FileExistsError:
+        raise ExistingFileError(
+            "there is such a file already, and a rescue never overwrites; name a new one", path=path
+        ) from None
+    except OSError as error:
+        raise FormatError(f"the file cannot be made ({os_reason(error)})", path=path) from error
+    try:
+        with file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            path.unlink()
+        if isinstance(error, OSError) and not isinstance(error, FormatError):
+            raise FormatError(f"the file cannot be written ({os_reason(error)})", path=path) from error
+        raise
 
 
 def unreadable(error: OSError | ValueError) -> str:

@@ -6,7 +6,6 @@ was killed in the middle may lose verified calls at its end: those admitted afte
 
 from __future__ import annotations
 
-import contextlib
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,9 +16,9 @@ from cassette_lab.cassette.reader import CassetteReader
 from cassette_lab.cassette.schema import RecordError
 from cassette_lab.cassette.source import blocks_of
 from cassette_lab.cassette.writer import prepare_target
-from cassette_lab.errors import ExistingFileError, FormatError
+from cassette_lab.errors import FormatError
 from cassette_lab.jsonio.text import show
-from cassette_lab.looking import os_reason
+from cassette_lab.looking import rescued_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,31 +131,15 @@ def _gap(checks: FileChecks) -> str:
 
 
 def _copy(source: Path, output: Path, prefix: _Prefix) -> None:
-    try:
-        target = output.open("xb")
-    except FileExistsError:
-        raise ExistingFileError(
-            "there is such a file already, and a rescue never overwrites; name a new one", path=output
-        ) from None
-    except OSError as error:
-        raise FormatError(f"the file cannot be made ({os_reason(error)})", path=output) from error
-    try:
-        with target:
-            last = b""
-            for block in blocks_of(source, prefix.end):
-                target.write(block)
-                last = block
-            if not last.endswith(b"\n"):
-                target.write(b"\n")
-            target.flush()
-            os.fsync(target.fileno())
+    with rescued_file(output) as target:
+        last = b""
+        for block in blocks_of(source, prefix.end):
+            target.write(block)
+            last = block
+        if not last.endswith(b"\n"):
+            target.write(b"\n")
+        target.flush()
         _verify(output, prefix)
-    except BaseException as error:
-        with contextlib.suppress(OSError):
-            output.unlink()
-        if isinstance(error, OSError):
-            raise FormatError(f"the file cannot be written ({os_reason(error)})", path=output) from error
-        raise
 
 
 def _verify(output: Path, prefix: _Prefix) -> None:

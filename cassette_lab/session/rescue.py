@@ -8,16 +8,14 @@ Source: session logs, Files and bytes.
 
 from __future__ import annotations
 
-import contextlib
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from cassette_lab.errors import ExistingFileError, FormatError
+from cassette_lab.errors import FormatError
 from cassette_lab.jsonio.text import show
-from cassette_lab.looking import os_reason
+from cassette_lab.looking import rescued_file
 from cassette_lab.session.finding import is_store
 from cassette_lab.session.frames import FrameWriter
 from cassette_lab.session.lines import LogFile, LogLines
@@ -67,26 +65,10 @@ def rescue_session(source: str | Path, output: str | Path) -> SessionRescue:
             "this is a SQLite store; only logs that are files can be rescued, restore it from a copy", path=place.path
         )
     survey = _survey(place.path, place.session_id)
-    try:
-        target = there.open("xb")
-    except FileExistsError:
-        raise ExistingFileError(
-            "there is such a file already, and a rescue never overwrites; name a new one", path=there
-        ) from None
-    except OSError as error:
-        raise FormatError(f"the file cannot be made ({os_reason(error)})", path=there) from error
-    try:
-        with target:
-            lost = _copy(place.path, survey.end, target, compressed=there.name.endswith(_ZSTD_ENDING))
-            target.flush()
-            os.fsync(target.fileno())
+    with rescued_file(there) as target:
+        lost = _copy(place.path, survey.end, target, compressed=there.name.endswith(_ZSTD_ENDING))
+        target.flush()
         copied = _checked_copy(there, survey)
-    except BaseException as error:
-        with contextlib.suppress(OSError):
-            there.unlink()
-        if isinstance(error, OSError) and not isinstance(error, FormatError):
-            raise FormatError(f"the file cannot be written ({os_reason(error)})", path=there) from error
-        raise
     return SessionRescue(str(place.path), str(there), copied.session_id, copied.events, copied.rows, lost, survey.reason)
 
 

@@ -11,10 +11,11 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from cassette_lab.contracts import ModelRequest, StreamChunk
+from cassette_lab.host.models.blocks import StreamedBlock
 from cassette_lab.host.models.connections import cut_off
 from cassette_lab.host.models.conversation import Turn, invalid_request, text_of, turns
 from cassette_lab.host.models.endpoint import DEFAULT_TIMEOUTS, Endpoint, Timeouts, document_of
@@ -212,21 +213,9 @@ def _tool(tool: JsonObject) -> JsonObject:
 
 
 @dataclass(slots=True)
-class _Block:
-    index: int
-    kind: str
-    parts: list[str] = field(default_factory=list)
-    call_id: str = ""
-    name: str = ""
-    given_input: str = "{}"
+class _Block(StreamedBlock):
     signature: str | None = None
     is_open: bool = True
-
-    def to_json(self) -> JsonObject:
-        text = "".join(self.parts)
-        if self.kind != "tool-call":
-            return {"type": self.kind, "text": text}
-        return {"type": "tool-call", "id": self.call_id, "name": self.name, "arguments": text or self.given_input}
 
     def state(self) -> JsonObject:
         return {"type": self.kind} if self.signature is None else {"type": self.kind, "signature": self.signature}
@@ -261,7 +250,7 @@ class _Answer:
         elif kind == "content_block_stop":
             block = self._open(event)
             block.is_open = False
-            yield {"type": "block-end", "index": block.index, "block": block.to_json()}
+            yield block.end()
         elif kind == "message_delta":
             reason = _object(event.get("delta"), "delta").get("stop_reason")
             self._finish = reason if isinstance(reason, str) else self._finish
@@ -277,39 +266,30 @@ class _Answer:
         if kind is None:
             raise malformed("a block is neither text nor thinking nor tool_use")
         block = self._blocks[place] = _Block(len(self._blocks), kind)
-        yield {"type": "block-start", "index": block.index, "blockType": kind}
+        yield block.start()
         if kind == "tool-call":
             block.call_id, block.name = _text(native.get("id")), _text(native.get("name"))
             if not block.call_id or not block.name:
                 raise malformed("a tool_use has no id or no name")
-            block.given_input = json.dumps(native.get("input") or {})
-            yield self._tool_delta(block, "", with_name=True)
+            block.given = json.dumps(native.get("input") or {})
+            yield block.add("", with_name=True)
             return
         if isinstance(native.get("signature"), str):
             block.signature = native["signature"]
         text = _text(native.get("text" if kind == "text" else "thinking", ""))
         if text:
-            block.parts.append(text)
-            yield {"type": f"{kind}-delta", "index": block.index, "text": text}
+            yield block.add(text)
 
     def _delta(self, block: _Block, delta: JsonObject) -> Iterator[StreamChunk]:
         kind = delta.get("type")
         if kind == "signature_delta" and block.kind == "reasoning":
             block.signature = (block.signature or "") + _text(delta.get("signature"))
         elif kind == "input_json_delta" and block.kind == "tool-call":
-            text = _text(delta.get("partial_json"))
-            block.parts.append(text)
-            yield self._tool_delta(block, text)
+            yield block.add(_text(delta.get("partial_json")))
         elif (kind, block.kind) in (("text_delta", "text"), ("thinking_delta", "reasoning")):
-            text = _text(delta.get("text" if block.kind == "text" else "thinking"))
-            block.parts.append(text)
-            yield {"type": f"{block.kind}-delta", "index": block.index, "text": text}
+            yield block.add(_text(delta.get("text" if block.kind == "text" else "thinking")))
         else:
             raise malformed("a delta does not belong to its block")
-
-    def _tool_delta(self, block: _Block, text: str, *, with_name: bool = False) -> StreamChunk:
-        named = {"name": block.name} if with_name else {}
-        return {"type": "tool-call-delta", "index": block.index, "id": block.call_id, **named, "argumentsDelta": text}
 
     def _open(self, event: JsonObject) -> _Block:
         block = self._blocks.get(-1 if (place := as_integer(event.get("index"))) is None else place)

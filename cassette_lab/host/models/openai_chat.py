@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from cassette_lab.contracts import ModelRequest, StreamChunk
+from cassette_lab.host.models.blocks import StreamedBlock
 from cassette_lab.host.models.connections import cut_off
 from cassette_lab.host.models.conversation import Turn, invalid_request, text_of, turns
 from cassette_lab.host.models.endpoint import DEFAULT_TIMEOUTS, Endpoint, Timeouts, document_of
@@ -166,19 +167,8 @@ def _tool(tool: JsonObject) -> JsonObject:
 
 
 @dataclass(slots=True)
-class _Block:
-    index: int
-    kind: str
-    parts: list[str] = field(default_factory=list)
+class _Block(StreamedBlock):
     given_id: str = ""
-    call_id: str = ""
-    name: str = ""
-
-    def to_json(self) -> JsonObject:
-        text = "".join(self.parts)
-        if self.kind != "tool-call":
-            return {"type": self.kind, "text": text}
-        return {"type": "tool-call", "id": self.call_id, "name": self.name, "arguments": text or "{}"}
 
 
 class _Answer:
@@ -219,9 +209,8 @@ class _Answer:
             block = self._texts.get(kind)
             if block is None:
                 block = self._texts[kind] = self._new(kind)
-                yield {"type": "block-start", "index": block.index, "blockType": kind}
-            block.parts.append(text)
-            yield {"type": f"{kind}-delta", "index": block.index, "text": text}
+                yield block.start()
+            yield block.add(text)
         calls = delta.get("tool_calls") or []
         if not isinstance(calls, list) or not all(isinstance(call, dict) for call in calls):
             raise malformed("tool_calls is no array of objects")
@@ -245,15 +234,14 @@ class _Answer:
             block.given_id, block.call_id, block.name = call_id, call_id or f"call_{block.index}", name
             if block.call_id in taken:  # some give calls of one function one id
                 block.call_id += f"_{block.index}"
-            yield {"type": "block-start", "index": block.index, "blockType": "tool-call"}
-            named = {"name": name} if name else {}
+            yield block.start()
+            is_named = bool(name)
         else:
-            named = {"name": name} if name and not block.name else {}
+            is_named = bool(name and not block.name)
             block.name = block.name or name
-            if not arguments and not named:
+            if not arguments and not is_named:
                 return
-        block.parts.append(arguments)
-        yield {"type": "tool-call-delta", "index": block.index, "id": block.call_id, **named, "argumentsDelta": arguments}
+        yield block.add(arguments, with_name=is_named)
 
     def _new(self, kind: str) -> _Block:
         block = _Block(len(self._blocks), kind)
@@ -276,7 +264,7 @@ class _Answer:
         if any(not block.name for block in self._blocks if block.kind == "tool-call"):
             raise malformed("a tool call has no name")
         for block in self._blocks:
-            yield {"type": "block-end", "index": block.index, "block": block.to_json()}
+            yield block.end()
         if self._usage is not None:
             yield {"type": "usage", "usage": self._usage}
         yield {"type": "finish", "reason": {"kind": kind}}

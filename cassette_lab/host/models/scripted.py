@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias
 
 from cassette_lab.contracts import ModelRequest, StreamChunk
 from cassette_lab.errors import ConfigError
+from cassette_lab.host.models.blocks import StreamedBlock
 from cassette_lab.jsonio import JsonObject, canonical
 from cassette_lab.jsonio.text import show
 
@@ -134,20 +135,17 @@ class ScriptedModel:
 
 def say_chunks(say: Say, call_id: str, *, asked: int | None = None) -> Iterator[StreamChunk]:
     """The chunks of an answer; its tool calls are ``<call_id>-1``, ``-2`` and so on. ``asked``: words of the request."""
-    index = 0
-    for kind, text in (("reasoning", say.reasoning), ("text", say.text)):
-        if text:
-            yield {"type": "block-start", "index": index, "blockType": kind}
-            for piece in _PIECES.findall(text):
-                yield {"type": f"{kind}-delta", "index": index, "text": piece}
-            yield {"type": "block-end", "index": index, "block": {"type": kind, "text": text}}
-            index += 1
+    texts = [(kind, text) for kind, text in (("reasoning", say.reasoning), ("text", say.text)) if text]
+    for index, (kind, text) in enumerate(texts):
+        block = StreamedBlock(index, kind)
+        yield block.start()
+        yield from map(block.add, _PIECES.findall(text))
+        yield block.end()
     for number, call in enumerate(say.calls, 1):
-        names = {"id": f"{call_id}-{number}", "name": call.name}
-        yield {"type": "block-start", "index": index, "blockType": "tool-call"}
-        yield {"type": "tool-call-delta", "index": index, **names, "argumentsDelta": call.text}
-        yield {"type": "block-end", "index": index, "block": {"type": "tool-call", **names, "arguments": call.text}}
-        index += 1
+        block = StreamedBlock(len(texts) + number - 1, "tool-call", f"{call_id}-{number}", call.name, given=call.text)
+        yield block.start()
+        yield block.add(call.text, with_name=True)
+        yield block.end()
     said = sum(len(text.split()) for text in (say.reasoning, say.text, *(f"{call.name} {call.text}" for call in say.calls)))
     counted = {"outputTokens": said} if asked is None else {"inputTokens": asked, "outputTokens": said}
     yield {"type": "usage", "usage": say.usage or counted}

@@ -147,6 +147,8 @@ def _resampled_medians(values: Floats, chance: np.random.Generator) -> Floats:
 def resample_runs(before: Floats, after: Floats, statistic: Statistic, groups: Sequence[Whole]) -> list[tuple[Floats, Floats]]:
     """For each group of rows: figures of ``RESAMPLES`` samples of whole runs, drawn with replacement on each side.
 
+    One run less is drawn than a side has, which makes the spread of the samples that of the estimate (as many would make
+    it too small, which matters with a few runs; source: Rao and Wu, Resampling inference with complex survey data, 1988).
     ``before`` and ``after`` have a row for each call and a column for each run, NaN where a run lacks the call. A call
     counts with the mean over the runs that were drawn and have it.
     """
@@ -154,7 +156,7 @@ def resample_runs(before: Floats, after: Floats, statistic: Statistic, groups: S
 
     chance = np.random.default_rng(SEED)
     drawn = [
-        chance.multinomial(side.shape[1], np.full(side.shape[1], 1 / side.shape[1]), size=RESAMPLES).T.astype(np.float64)
+        chance.multinomial(side.shape[1] - 1, np.full(side.shape[1], 1 / side.shape[1]), size=RESAMPLES).T.astype(np.float64)
         for side in (before, after)
     ]
     if statistic == "median":
@@ -172,8 +174,8 @@ def _resampled_means(before: Floats, after: Floats, drawn_before: Floats, drawn_
     import numpy as np
 
     whole = np.isfinite(before).all(axis=1) & np.isfinite(after).all(axis=1)
-    old = before[whole].sum(axis=0) @ drawn_before / before.shape[1]
-    new = after[whole].sum(axis=0) @ drawn_after / after.shape[1]
+    old = before[whole].sum(axis=0) @ drawn_before / (before.shape[1] - 1)
+    new = after[whole].sum(axis=0) @ drawn_after / (after.shape[1] - 1)
     count = np.full(RESAMPLES, float(whole.sum()))
     if not whole.all():
         for step in _steps(int((~whole).sum())):

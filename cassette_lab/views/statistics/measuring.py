@@ -35,7 +35,7 @@ _TOLD_BY: Final = {
     "model_calls": "attempt",
     "turns": "end_cause",
 }
-"""A column that only this table has (the first that fits): how a bare table is known."""
+"""A column that only this table has (the first that fits): how a bare table is known that has lost its name."""
 
 
 @dataclass(frozen=True)
@@ -94,8 +94,8 @@ def tables_of(data: Calls) -> Mapping[str, pa.Table]:
         return {name: some.tables[name] for name in NOUNS if name in some.tables}
     if hasattr(some, "calls"):
         return {"calls": some.calls}
-    columns = set(some.column_names)
-    name = next((name for name, column in _TOLD_BY.items() if column in columns), None)
+    columns, told = set(some.column_names), (some.schema.metadata or {}).get(b"cassette_lab.table", b"").decode()
+    name = told if told in NOUNS else next((name for name, column in _TOLD_BY.items() if column in columns), None)
     return {} if name is None else {name: some}
 
 

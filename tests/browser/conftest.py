@@ -106,7 +106,8 @@ def jupyterlab(folder: Path, *options: str) -> Iterator[Lab]:
         sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ip=127.0.0.1", f"--port={port}",
         "--ServerApp.port_retries=0", f"--ServerApp.root_dir={root}", f"--IdentityProvider.token={TOKEN}",
         "--LabApp.news_url=None", "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate", "--expose-app-in-browser",
-        "--JupyterNotebookApp.expose_app_in_browser=True", *options,
+        "--JupyterNotebookApp.expose_app_in_browser=True",
+        "--CassetteLab.spare_seconds=0", "--CassetteLab.allow_bodies=True", *options,
     ]  # fmt: skip
     log = folder / "server.log"
     with log.open("wb") as output:
@@ -142,12 +143,13 @@ def window(browser: Browser, lab: Lab) -> Iterator[Window]:
 
 
 def _write_settings(folder: Path) -> None:
-    """No news, no update checks; cells out of sight stay in the document."""
+    """No news, no update checks; cells out of sight stay in the document; a changed file is noticed soon."""
     for plugin, settings in (
-        ("apputils-extension/notification", '{"fetchNews": "false", "checkForUpdates": false}'),
-        ("notebook-extension/tracker", '{"windowingMode": "none"}'),
+        ("@jupyterlab/apputils-extension/notification", '{"fetchNews": "false", "checkForUpdates": false}'),
+        ("@jupyterlab/notebook-extension/tracker", '{"windowingMode": "none"}'),
+        ("cassette-lab/plugin", '{"checkSeconds": 0.3}'),
     ):
-        path = folder / "@jupyterlab" / f"{plugin}.jupyterlab-settings"
+        path = folder / f"{plugin}.jupyterlab-settings"
         path.parent.mkdir(parents=True)
         path.write_text(settings)
 

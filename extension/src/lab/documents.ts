@@ -1,4 +1,5 @@
 /** Files that are opened by name: a document of JupyterLab whose content JupyterLab does not download. */
+import { showErrorMessage } from '@jupyterlab/apputils';
 import { ABCWidgetFactory, DocumentWidget, TextModelFactory, type DocumentRegistry } from '@jupyterlab/docregistry';
 import type { Contents } from '@jupyterlab/services';
 import { cassetteIcon } from './icon.ts';
@@ -35,6 +36,7 @@ export class RunDocumentFactory extends ABCWidgetFactory<RunDocument> {
   }
 
   protected override createNewWidget(context: DocumentRegistry.Context): RunDocument {
+    keepAsItIs(context);
     const view = new RunView({ paths: [context.path], compare: false }, this.around);
     const document = new DocumentWidget<RunView>({ content: view, context });
     document.title.icon = cassetteIcon;
@@ -55,4 +57,12 @@ export class RunDocumentFactory extends ABCWidgetFactory<RunDocument> {
     });
     return document;
   }
+}
+
+/** What is opened here is evidence: no command of JupyterLab may write what it takes for the content, which is none. */
+function keepAsItIs(context: DocumentRegistry.Context): void {
+  context.save = () => Promise.resolve();
+  context.saveAs = () => showErrorMessage('Agent run', 'A recording is only read here; copy it in the file browser.');
+  // A checkpoint is a copy of the whole file.
+  context.createCheckpoint = () => Promise.resolve({ id: 'none', last_modified: '' });
 }

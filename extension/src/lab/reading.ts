@@ -164,7 +164,7 @@ export class Reading {
     const wanted = this.wish.compare ? 2 : 1;
     const state = WORST.find((word) => states.some((each) => each.state === word)) ?? 'verifying';
     if (!this.#isDone && (state === 'verifying' || states.length < wanted || state === 'verified'))
-      return { state: 'verifying', words: this.#progress?.words ?? 'reading' };
+      return { state: 'verifying', words: ['verifying', this.#progress?.words ?? ''].filter((part) => part !== '').join(': ') };
     const words = new Set(states.map((each) => each.words));
     if (words.size === 1) return { state, words: [...words].join('') };
     return { state, words: states.map((each) => `${nameOf(each.source)}: ${each.words}`).join(' · ') };

@@ -2,6 +2,7 @@
 import type { JupyterFrontEnd } from '@jupyterlab/application';
 import { MainAreaWidget } from '@jupyterlab/apputils';
 import { TabPanel } from '@lumino/widgets';
+import { show } from '../index.ts';
 import { cassetteIcon } from './icon.ts';
 import type { Wish } from './reading.ts';
 import { fillToolbar, type Buttons } from './toolbar.ts';
@@ -18,8 +19,8 @@ export function makeTab(wish: Wish, around: Surroundings, buttons: Buttons): Run
   tab.title.icon = cassetteIcon;
   tab.title.closable = true;
   const name = (): void => {
-    tab.title.label = titleOf(view.wish);
-    tab.title.caption = view.wish.paths.join(' → ') || '/';
+    tab.title.label = show(titleOf(view.wish));
+    tab.title.caption = show(view.wish.paths.join(' → ') || '/');
   };
   name();
   fillToolbar(tab.toolbar, view, buttons);

@@ -53,7 +53,8 @@ export class RunView extends Widget {
     this.#wish = wish;
     this.view = around.settings.view;
     this.addClass('clab-tab');
-    Object.assign(this.node.style, { overflow: 'hidden', minHeight: '0' });
+    this.node.tabIndex = -1;
+    Object.assign(this.node.style, { overflow: 'hidden', minHeight: '0', outline: 'none' });
   }
 
   /** Emitted when anything of the following may have changed. */
@@ -201,6 +202,7 @@ export class RunView extends Widget {
   #draw(): void {
     if (this.#shown === null || this.isDisposed) return;
     const began = performance.now();
+    const hadFocus = this.node.contains(document.activeElement);
     const { tables, isDiff } = this.#shown;
     const changes = { view: isDiff ? 'diff' : this.view, tables, options: this.#options(this.#shown) } as const;
     if (this.#handle === null) {
@@ -213,6 +215,8 @@ export class RunView extends Widget {
         },
       });
     } else this.#handle.update(changes);
+    // Rows that are drawn anew are other elements; whoever was walking through them goes on.
+    if (hadFocus && (document.activeElement === document.body || document.activeElement === this.node)) this.#focus();
     this.#drawnAt = performance.now();
     this.#drawMs = this.#drawnAt - began;
     this.node.dataset['state'] = this.#shown.trust.state;
@@ -302,13 +306,13 @@ export class RunView extends Widget {
 
   protected override onActivateRequest(message: Message): void {
     super.onActivateRequest(message);
-    if (this.node.contains(document.activeElement)) return;
-    const first = this.node.querySelector<HTMLElement>('[role=tree]');
-    if (first !== null) first.focus({ preventScroll: true });
-    else {
-      this.node.tabIndex = -1;
-      this.node.focus({ preventScroll: true });
-    }
+    const at = document.activeElement;
+    if (at === this.node || !this.node.contains(at)) this.#focus();
+  }
+
+  /** The rows have the keyboard, or the tab until there are some. */
+  #focus(): void {
+    (this.node.querySelector<HTMLElement>('[role=tree]') ?? this.node).focus({ preventScroll: true });
   }
 
   override dispose(): void {

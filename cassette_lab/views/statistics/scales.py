@@ -95,7 +95,7 @@ def time_scale(values_ms: Floats, what: str) -> Scale:
     if high < SPREAD * float(np.quantile(positive, 0.05)):
         unit = time_unit(high)
         return Scale(0.0, high * 1.04, f"{what} ({unit.sign})", per_unit=unit.ms)
-    low = max(float(np.quantile(positive, _LEFT, method="higher")), high * _DEEPEST)
+    low = max(float(np.quantile(positive, _LEFT, method="lower")), high * _DEEPEST)
     low, high = low * 0.9, high * 1.1
     ticks = _ticks(low, high)
     signs = dict.fromkeys(_sign(tick) for tick in ticks)

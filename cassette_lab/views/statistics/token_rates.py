@@ -107,7 +107,7 @@ def _rates(rows: Rows) -> tuple[Measured, Whole, int]:
 
     table = rows.table
     tokens, durations_ms = floats(table["output_tokens"]), floats(table["duration_ms"])
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         rates = np.where((durations_ms > 0) & (tokens >= 0), tokens / durations_ms * 1000, np.nan)
     placed = np.asarray(table["started_at"].is_valid().to_numpy(), dtype=bool)
     unplaced = int((np.isfinite(rates) & ~placed).sum())

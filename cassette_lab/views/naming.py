@@ -33,4 +33,4 @@ def name_of(lab: Any, view: Any) -> str:
         name = next((name for name in own if names[name] is wanted), None)
         if name is not None:
             return words.format(name)
-    return f"Out[{found.execution_count}].lab"
+    return f"Out[{found.displayhook.prompt_count}].lab"

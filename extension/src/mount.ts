@@ -80,8 +80,7 @@ const HEIGHTS: Readonly<Record<ViewName, number>> = {
 export function mount(element: HTMLElement, given: MountOptions): Handle {
   let wishes = given;
   adoptStyle(element);
-  // JupyterLab would take keys for its own commands while it has the notebook's focus.
-  const root = el('div', { class: 'clab-view', role: 'group', 'data-lm-suppress-shortcuts': 'true' });
+  const root = el('div', { class: 'clab-view', role: 'group' });
   element.append(root);
   let content: Content | null = null;
   let quiet = false;
@@ -114,6 +113,10 @@ export function mount(element: HTMLElement, given: MountOptions): Handle {
     }
   };
 
+  // JupyterLab would take keys for its own commands: it looks for this mark at the very element that has the focus.
+  root.addEventListener('focusin', ({ target }) => {
+    (target as Element).setAttribute('data-lm-suppress-shortcuts', 'true');
+  });
   root.addEventListener('keydown', (event) => {
     if (content?.key(event) !== true) return;
     event.preventDefault();

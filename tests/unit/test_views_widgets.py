@@ -194,7 +194,7 @@ class Kernel:
     """As much of a kernel's shell as views ask for."""
 
     kernel = object()
-    execution_count = 7
+    displayhook = SimpleNamespace(prompt_count=7)
 
     def __init__(self) -> None:
         self.user_ns: dict[str, Any] = {}

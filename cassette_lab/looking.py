@@ -32,6 +32,14 @@ def is_folder(path: str | Path) -> bool:
     return os.path.isdir(path)
 
 
+def size_of(path: Path) -> int:
+    """A file's size in bytes; 0 where it is not known, and the reader says why."""
+    try:
+        return path.stat().st_size
+    except (OSError, ValueError):
+        return 0
+
+
 def from_home(path: str | Path) -> Path:
     """The path with ``~`` as the home folder; one of somebody unknown stays as it is."""
     return Path(os.path.expanduser(path))

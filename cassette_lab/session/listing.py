@@ -9,9 +9,10 @@ from typing import Literal, TypeAlias
 
 from cassette_lab.errors import CassetteLabError
 from cassette_lab.jsonio import JsonObject
+from cassette_lab.looking import size_of
 from cassette_lab.session.finding import FoundLog
 from cassette_lab.session.opening import each_facts
-from cassette_lab.session.sharing import Task, cost_of, go_to, in_order, runs_of, size_of, working_folder
+from cassette_lab.session.sharing import Task, cost_of, go_to, in_order, runs_of, working_folder
 from cassette_lab.session.summary import row
 
 Told: TypeAlias = tuple[int, Literal["session", "problem"], JsonObject]

@@ -50,14 +50,6 @@ def cost_of(path: Path, size_bytes: int) -> int:
     return _FILE_COST + size_bytes * _EXPANSION.get(path.suffix, 1)
 
 
-def size_of(path: Path) -> int:
-    """In bytes; 0 where it is not known, and the reader says why."""
-    try:
-        return path.stat().st_size
-    except (OSError, ValueError):
-        return 0
-
-
 def runs_of(costs: Sequence[int]) -> Iterator[tuple[int, int]]:
     """Cuts a list of files, of which each costs so much, into runs that are worth a task: where each begins and ends."""
     start = cost = 0

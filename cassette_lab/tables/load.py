@@ -14,8 +14,9 @@ import pyarrow as pa
 
 from cassette_lab.errors import CassetteLabError, ConfigError
 from cassette_lab.jsonio.text import arrow_text, show
+from cassette_lab.looking import size_of
 from cassette_lab.session.opening import OnError
-from cassette_lab.session.sharing import Task, cost_of, in_order, runs_of, size_of, working_folder
+from cassette_lab.session.sharing import Task, cost_of, in_order, runs_of, working_folder
 from cassette_lab.tables import flights
 from cassette_lab.tables.finding import Found, PathLikes, find, name_from
 from cassette_lab.tables.kinds import KINDS

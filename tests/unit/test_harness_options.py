@@ -70,6 +70,13 @@ def test_an_address_that_cannot_be_is_one_sentence(address: str, tmp_path: Path)
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize("provider", ["deepseek-official", "another"])
+def test_a_key_in_place_of_its_name_is_refused_and_not_shown(provider: str) -> None:
+    with pytest.raises(cl.ConfigError, match="api_key_env names a variable, it is not the key") as caught:
+        cl.Harness(provider=provider, api_key_env="sk-0123456789")
+    assert "0123456789" not in str(caught.value)
+
+
 def test_a_name_that_is_nearly_one_is_told() -> None:
     with pytest.raises(cl.ConfigError, match=r"no option bas_url; did you mean base_url\?"):
         cl.Harness(bas_url="http://127.0.0.1:1")

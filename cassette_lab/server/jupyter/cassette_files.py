@@ -10,11 +10,12 @@ from cassette_lab.cassette.columns import Projection
 from cassette_lab.cassette.scan.steps import Steps
 from cassette_lab.errors import CassetteLabError
 from cassette_lab.jsonio.text import show
+from cassette_lab.looking import size_of
 from cassette_lab.server.jupyter.frames import Event, Tell
 from cassette_lab.server.jupyter.pages import Pages
 from cassette_lab.server.jupyter.tasks import Task
 from cassette_lab.server.jupyter.telling import CHANGED, broken_words, is_change, problem, state
-from cassette_lab.server.jupyter.watching import Facts, Progress, size_of
+from cassette_lab.server.jupyter.watching import Facts, Progress
 from cassette_lab.tables import cassettes
 from cassette_lab.tables.schemas import CASSETTES
 

@@ -11,11 +11,13 @@ from jupyter_core.paths import is_hidden
 
 from cassette_lab.errors import CassetteLabError
 from cassette_lab.jsonio.text import show
+from cassette_lab.looking import size_of
 from cassette_lab.server.jupyter.frames import Tell
 from cassette_lab.server.jupyter.pages import Pages
 from cassette_lab.server.jupyter.tasks import Task
 from cassette_lab.server.jupyter.telling import CHANGED, broken_words, plain_problem, problem, state
-from cassette_lab.server.jupyter.watching import Facts, Progress, size_of
+from cassette_lab.server.jupyter.watching import Facts, Progress
+from cassette_lab.session.frames import is_zstd
 from cassette_lab.tables.finding import find, name_from
 from cassette_lab.tables.lab import Lab
 from cassette_lab.tables.load import load
@@ -23,7 +25,6 @@ from cassette_lab.tables.schemas import table_schema
 from cassette_lab.words import plural
 
 _HEAD_BYTES: Final = 4_096
-_ZSTD: Final = b"\x28\xb5\x2f\xfd"
 
 
 def tell_file(task: Task, kind: str | None, tell: Tell, pages: Pages, progress: Progress) -> None:
@@ -111,6 +112,6 @@ def _unknown(path: Path) -> tuple[str, str]:
         return "UNREADABLE", "the file cannot be read; check its permissions"
     if not head:
         return "EMPTY", "the file is empty"
-    if b"\0" in head or head.startswith(_ZSTD):
+    if b"\0" in head or is_zstd(head):
         return "BINARY", "the file is binary, and no session log; the viewer opens cassettes, session logs and flight records"
     return "UNKNOWN", "this is no cassette, session log or flight record; open it with the text editor"

@@ -47,11 +47,3 @@ def _facts(path: Path) -> tuple[int, ...] | None:
     except (OSError, ValueError):
         return None
     return facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns
-
-
-def size_of(path: Path) -> int:
-    """In bytes; 0 where it is not known, and the reader says why."""
-    try:
-        return path.stat().st_size
-    except (OSError, ValueError):
-        return 0

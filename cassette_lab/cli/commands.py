@@ -95,7 +95,7 @@ def load(call: Call) -> int:
 
 
 def report(call: Call) -> int:
-    """One HTML file with the charts and tables of files, folders and globs."""
+    """One HTML file with the live views, charts and tables of files, folders and globs."""
     from cassette_lab.tables import load as load_tables
     from cassette_lab.views import report as write_report
 
@@ -104,7 +104,9 @@ def report(call: Call) -> int:
         raise UsageError("report needs -o FILE, the HTML file to write")
     bodies = "bodies" in call.options
     lab = load_tables(*call.operands, bodies=bodies, on_error=call.options.get("on_error", "raise"), progress=True)
-    path = write_report(lab, out, title=call.options.get("title"), bodies=bodies)
+    other = call.options.get("compare")
+    before = None if other is None else load_tables(other, bodies=bodies, progress=True)
+    path = write_report(lab, out, title=call.options.get("title"), compare=before, bodies=bodies)
     for line in words.not_loaded(lab.problems.to_pylist()):
         complain(line)
     say(f"{plural(lab.calls.num_rows, 'call')} in {path}")
@@ -225,11 +227,12 @@ COMMANDS: Final = {
             "report",
             "PATH...",
             (1, None),
-            "write one HTML file with charts and tables, that loads nothing",
+            "write one HTML file with live views, charts and tables, that loads nothing",
             report,
             (
                 Option("-o", "out", "the file to write", "FILE"),
                 Option("--title", "title", "its heading", "TEXT"),
+                Option("--compare", "compare", "the earlier recording to compare with, file or folder", "OTHER"),
                 _BODIES,
                 _ON_ERROR,
             ),

@@ -23,7 +23,7 @@ NOTE_ROWS: Final = 200
 WATERFALLS: Final = 3
 _HEAD: Final = (
     "session", "started (UTC)", "duration", "in turns", "turns", "calls", "tools", "tokens in", "cached", "out", "end", "notes",
-    "file",
+    "trust", "file",
 )  # fmt: skip
 
 
@@ -71,7 +71,7 @@ def _sessions(lab: Lab) -> Iterator[str]:
     keys = [((row["source"], row["session_id"]), row["depth"]) for row in told[:SESSION_ROWS]]
     rows = [_row(facts[key], depth, called[key]) for key, depth in keys]
     yield note("calls: of models; tools: calls of tools, with ✕ those that failed; each session's own, without its subagents'")
-    yield html_table(_HEAD, rows, numeric={2, 3, 4, 5, 6, 7, 8, 9, 11}, wrap={12})
+    yield html_table(_HEAD, rows, numeric={2, 3, 4, 5, 6, 7, 8, 9, 11}, wrap={13}, csv="sessions")
     if len(told) > SESSION_ROWS:
         yield note(f"the first {SESSION_ROWS} of {plural(len(told), 'session')}")
 
@@ -87,6 +87,7 @@ def _row(row: dict[str, Any], depth: int, name: str) -> list[str]:
         *(count_text(row[name]) for name in ("input_tokens", "cache_read_tokens", "output_tokens")),
         _end(row),
         count_text(row["notes"]),
+        _read(row),
         source_text(row["source"]),
     ]
 
@@ -96,12 +97,19 @@ def _end(row: dict[str, Any]) -> str:
     return f"{end} {shown(row['error_code'])}" if row["error_code"] else end
 
 
+def _read(row: dict[str, Any]) -> str:
+    """How far a log can be trusted: it has no hash chain, but every row of it was read, or it ends too early."""
+    if row["torn_bytes"]:
+        return f"read up to a torn tail of {row['torn_bytes']:,} bytes"
+    return "read so far; still open" if row["open"] else "✓ read to its end"
+
+
 def _notes(notes: pa.Table) -> Iterator[str]:
     rows = [
         [source_text(row["source"]), count_text(row["line"]), *(shown(row[name]) for name in ("session_id", "code", "message"))]
         for row in notes.slice(0, NOTE_ROWS).to_pylist()
     ]
-    yield html_table(["file", "line", "session", "code", "what to know"], rows, numeric={1}, wrap={0, 4})
+    yield html_table(["file", "line", "session", "code", "what to know"], rows, numeric={1}, wrap={0, 4}, csv="notes")
     if len(notes) > NOTE_ROWS:
         yield note(f"the first {NOTE_ROWS} of {plural(len(notes), 'note')}")
 

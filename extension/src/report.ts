@@ -5,7 +5,14 @@
  *     <div data-cassette-view="explorer" data-cassette-tables="calls=clab-calls" data-cassette-options="clab-options"></div>
  *     <script type="application/vnd.apache.arrow.stream;base64" id="clab-calls">…</script>
  *     <script type="application/json" id="clab-options">{"title": "…"}</script>
+ *
+ * `html[data-cassette-live]` tells the page's style sheet that views are alive (`yes`), or that one could not be shown
+ * (`failed`): until then, and then again, still pictures stand there. Tables that name themselves (`data-cassette-csv`) get a
+ * button that saves them.
  */
+import { button } from './dom/build.ts';
+import { save } from './mount.ts';
+import { csvLine } from './views/grid.ts';
 import { fromBase64, mount, reasonOf, unpacked, type Handle, type ViewName, type ViewOptions } from './index.ts';
 
 export * from './index.ts';
@@ -26,6 +33,7 @@ async function mountFrom(element: HTMLElement, place: number): Promise<void> {
     views.set(element.id || String(place), mount(element, { view: cassetteView as ViewName, tables, options, theme }));
     element.dataset['cassetteMounted'] = 'yes';
   } catch (error) {
+    document.documentElement.dataset['cassetteLive'] = 'failed';
     element.textContent = `This view cannot be shown: ${reasonOf(error)}`;
     element.setAttribute('role', 'alert');
   }
@@ -37,7 +45,27 @@ function blockOf(id: string): string {
   return block.textContent;
 }
 
+/** A table of the page as comma-separated values, as it is read. */
+function tableText(table: HTMLTableElement): string {
+  return Array.from(
+    table.rows,
+    (row) => `${csvLine(Array.from(row.cells, (cell) => (cell.querySelector('bdi') ?? cell).textContent.trim()))}\r\n`,
+  ).join('');
+}
+
+function addSaving(place: HTMLElement): void {
+  const name = place.dataset['cassetteCsv'] ?? '';
+  const table = place.querySelector('table');
+  if (table === null) return;
+  const act = (): void => {
+    save(`${name}.csv`, new Blob([tableText(table)], { type: 'text/csv' }));
+  };
+  place.after(button('CSV', act, { class: 'save', title: `save this table as ${name}.csv` }));
+}
+
 function start(): void {
+  document.documentElement.dataset['cassetteLive'] = 'yes';
+  document.querySelectorAll<HTMLElement>('[data-cassette-csv]').forEach(addSaving);
   document.querySelectorAll<HTMLElement>('[data-cassette-view]').forEach((element, place) => {
     void mountFrom(element, place);
   });

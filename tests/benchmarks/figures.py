@@ -29,12 +29,18 @@ FIGURES: dict[str, Measure] = {}
 """Every registered figure, by the name the command line knows it by."""
 
 
-def figure(name: str) -> Callable[[Measure], Measure]:
-    """Register a function as the figure ``name``."""
+PART_OF: dict[str, str] = {}
+"""Figures that are measured with another one, too, by whose name they are asked for as well."""
+
+
+def figure(name: str, *, part_of: str = "") -> Callable[[Measure], Measure]:
+    """Register a function as the figure ``name``; ``part_of`` another one it is measured with that, too."""
 
     def register(measure: Measure) -> Measure:
         assert name not in FIGURES, f"two figures are called {name}"
         FIGURES[name] = measure
+        if part_of:
+            PART_OF[name] = part_of
         return measure
 
     return register

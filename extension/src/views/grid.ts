@@ -35,6 +35,8 @@ export class Grid {
   #rows: Int32Array = new Int32Array(0);
   #sort: { column: string; down: boolean } | null = null;
   #columns: string[] = [];
+  /** Of these, the ones that are numbers. */
+  #numeric = new Set<string>();
   #active = 0;
   #stale = true;
   readonly #scroller: HTMLDivElement;
@@ -128,7 +130,8 @@ export class Grid {
     else sortRows(this.#rows, table, this.#sort.column, this.#sort.down);
     const known = new Set(table.names);
     this.#columns = [...FIRST.filter((name) => known.has(name)), ...table.names.filter((name) => !FIRST.includes(name))];
-    const least = this.#columns.map((name) => (name.endsWith('_at') ? 176 : table.isNumeric(name) ? 92 : 132));
+    this.#numeric = new Set(this.#columns.filter((name) => table.isNumeric(name)));
+    const least = this.#columns.map((name) => (name.endsWith('_at') ? 176 : this.#numeric.has(name) ? 92 : 132));
     const template = least.map((pixels) => `minmax(${pixels}px, ${pixels}fr)`).join(' ');
     this.#grid.style.setProperty('--clab-columns', template);
     this.#grid.style.minWidth = `${least.reduce((sum, each) => sum + each, 0)}px`;
@@ -156,7 +159,11 @@ export class Grid {
         this.#sort = { column: name, down: sorted === 'ascending' };
         this.refresh();
       });
-      return el('div', { role: 'columnheader', 'aria-sort': sorted, class: table.isNumeric(name) ? 'clab-number' : '' }, press);
+      return el(
+        'div',
+        { role: 'columnheader', 'aria-sort': sorted, class: this.#numeric.has(name) ? 'clab-number' : '' },
+        press,
+      );
     });
     const row = el('div', { class: 'clab-row clab-columns', role: 'row', 'aria-rowindex': 1 }, ...cells);
     row.style.gridTemplateColumns = 'var(--clab-columns)';
@@ -169,7 +176,7 @@ export class Grid {
       const text = cellText(table, name, row);
       return el(
         'div',
-        { role: 'gridcell', class: table.isNumeric(name) ? 'clab-number' : '', title: text.length > 16 ? text : null },
+        { role: 'gridcell', class: this.#numeric.has(name) ? 'clab-number' : '', title: text.length > 16 ? text : null },
         text,
       );
     });
@@ -259,8 +266,16 @@ function plainText(table: Table, name: string, row: number): string {
   if (value === null || value === undefined) return '';
   if (typeof value === 'number') return name.endsWith('_at') ? new Date(value).toISOString() : String(value);
   if (typeof value === 'boolean') return String(value);
-  const text = typeof value === 'string' ? value : cellText(table, name, row);
+  return harmless(typeof value === 'string' ? value : cellText(table, name, row));
+}
+
+function harmless(text: string): string {
   return /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
+}
+
+/** Texts as a line of such values. */
+export function csvLine(texts: readonly string[]): string {
+  return texts.map((text) => quoted(harmless(text))).join(',');
 }
 
 function quoted(text: string): string {

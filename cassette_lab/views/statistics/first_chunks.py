@@ -141,5 +141,5 @@ def _key(lines: Sequence[Line]) -> list[Any]:
     texts = chart_of([{"y": y, "text": name} for y, name in zip(middle, names, strict=True)])
     marks = texts.mark_text(align="left", baseline="middle", fontSize=12, color=INK)
     layers.append(marks.encode(x=alt.value(_WIDTH + 54), y=alt.Y("y:Q", scale=None, axis=None), text="text:N"))
-    begin = _WIDTH + 54 + 6.8 * max(text_width(name) for name in names)
+    begin = _WIDTH + 54 + 7.2 * max(text_width(name) for name in names)
     return [*layers, *figure_columns([line.figures for line in lines], _HEADERS, middle, begin, top=middle[0] - 8)]

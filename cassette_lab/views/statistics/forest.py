@@ -19,6 +19,9 @@ STEP: Final = 26
 _PIXELS: Final = 6.6
 """About how wide a character of the figures is."""
 
+_WIDE: Final = 7.2
+"""The same of a name, in a wide font."""
+
 
 @dataclass(frozen=True, slots=True)
 class Line:
@@ -69,7 +72,7 @@ def forest(
     ]
     add(
         area,
-        lambda chart: chart.mark_area(interpolate="step-after", opacity=0.22, aria=False).encode(
+        lambda chart: chart.mark_area(interpolate="step-after", opacity=0.28, aria=False).encode(
             x=x, y=y, y2="y2:Q", detail="row:N", fill=fill
         ),
     )
@@ -199,10 +202,14 @@ def figure_columns(
 
 
 def _pointed_at(lines: Sequence[Line], step: int) -> Any:
-    """Rows that nobody sees, and that say the whole label when they are pointed at."""
+    """Rows that nobody sees, and that say the whole label when they are pointed at.
+
+    They reach over the names, with room to spare: where a page lacks the font that names were measured with, they are wider.
+    """
     import altair as alt
 
     rows = [{"y": row * step, "y2": (row + 1) * step, "about": line.about} for row, line in enumerate(lines)]
     bars = chart_of(rows).mark_bar(opacity=0, fill=PAPER)
+    names = 12 + _WIDE * max(text_width(fit(line.label, LABEL_COLUMNS)) for line in lines)
     y = alt.Y("y:Q", scale=None, axis=None)
-    return bars.encode(x=alt.value(0), x2=alt.value(WIDTH), y=y, y2="y2:Q", description="about:N")
+    return bars.encode(x=alt.value(-names), x2=alt.value(WIDTH), y=y, y2="y2:Q", description="about:N")

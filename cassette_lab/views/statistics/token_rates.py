@@ -172,7 +172,7 @@ def _chart(
             if each.calls >= _BAND_FROM
         ]
         if bands:
-            band = chart_of(bands).mark_rect(color=QUICKER, opacity=0.22, aria=False)
+            band = chart_of(bands).mark_rect(color=QUICKER, opacity=0.28, aria=False)
             layers.append(band.encode(x=x, x2="x2:T", y=y, y2="y2:Q"))
         medians = [{"x": each.start_ms, "x2": each.start_ms + width_ms, "y": each.median} for each in mine]
         line = chart_of(medians).mark_rule(color=QUICKER, strokeWidth=2.5, aria=False)

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import os
 import shutil
-from typing import TYPE_CHECKING, Any
+from statistics import median
+from typing import TYPE_CHECKING, NamedTuple
 
 from tests.benchmarks.figures import Bench, figure
 from tests.browser.conftest import CHROMIUM, FLAGS
 from tests.view_samples import STATIC, ipc, many_calls
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Browser, Page
 
 _MOUNT = """async view => {
     window.bytes ??= new Uint8Array(await (await fetch('/calls')).arrayBuffer());
@@ -50,6 +51,13 @@ _FRAMES = """async ([ms, move]) => {
 }"""
 
 
+class _Wishes(NamedTuple):
+    view: str
+    limit_ms: float
+    move: str
+    least_fps: float
+
+
 @figure("views")
 def views(bench: Bench) -> None:
     """Time until views are drawn, and frames a second."""
@@ -68,10 +76,8 @@ def views(bench: Bench) -> None:
             (100_000, "timeline", 500, "pan", 30),
             (100_000, "timeline", 500, "scroll", 30),
         ):
-            page = browser.new_page(viewport={"width": 1300, "height": 900})
-            _open(page, ipc(many_calls(min(count, 2_000) if bench.quick else count)))
-            _measure(bench, page, f"{view}, {count:,} calls", view, (limit_ms, move, least))
-            page.close()
+            data = ipc(many_calls(min(count, 2_000) if bench.quick else count))
+            _measure(bench, browser, f"{view}, {count:,} calls", data, _Wishes(view, limit_ms, move, least))
         browser.close()
 
 
@@ -83,12 +89,21 @@ def _open(page: Page, calls: bytes) -> None:
     page.add_script_tag(content=(STATIC / "report.js").read_text(encoding="utf-8"))
 
 
-def _measure(bench: Bench, page: Page, name: str, view: str, wishes: tuple[float, str, float]) -> None:
-    limit_ms, move, least = wishes
-    runs: list[Any] = [page.evaluate(_MOUNT, view) for _ in range(2 if bench.quick else 6)]
-    first, *others = runs
-    mounted, drawn = min(others, key=lambda run: run[1])
-    note = f"mounted {mounted:.0f}; the first time on a page {first[1]:.0f}"
-    bench.report(f"{name}, drawn", drawn, unit="ms", limit=limit_ms, note=note)
-    frames = page.evaluate(_FRAMES, [500 if bench.quick else 2_000, move])
-    bench.report(f"{name}, {move}", 1000 / frames, unit="ms a frame", limit=round(1000 / least, 1), note=f"{frames:.0f} fps")
+def _measure(bench: Bench, browser: Browser, name: str, data: bytes, wishes: _Wishes) -> None:
+    """Judge the first view of a page, which is what a person waits for; say beside it what the next ones take."""
+    fresh, warm, frames = [], [], 0.0
+    pages = 2 if bench.quick else 7
+    for number in range(pages):
+        page = browser.new_page(viewport={"width": 1300, "height": 900})
+        _open(page, data)
+        fresh.append(page.evaluate(_MOUNT, wishes.view))
+        if number == pages - 1:
+            warm = [page.evaluate(_MOUNT, wishes.view)[1] for _ in range(2 if bench.quick else 5)]
+            frames = page.evaluate(_FRAMES, [500 if bench.quick else 2_000, wishes.move])
+        page.close()
+    mounted, drawn = (median(run[part] for run in fresh) for part in (0, 1))
+    note = f"first view of a page, median of {pages}; mounted {mounted:.0f}, quickest {min(run[1] for run in fresh):.0f}, "
+    note += f"later views {min(warm):.0f}"
+    bench.report(f"{name}, drawn", drawn, unit="ms", limit=wishes.limit_ms, note=note)
+    limit = round(1000 / wishes.least_fps, 1)
+    bench.report(f"{name}, {wishes.move}", 1000 / frames, unit="ms a frame", limit=limit, note=f"{frames:.0f} fps")

@@ -113,7 +113,7 @@ const CSS = `
 .clab-verdict[data-verdict="incomparable"] { border-inline-start-color: #d55e00; }
 .clab-view .clab-verdict ul { margin: 2px 0 0; padding-inline-start: 18px; font-weight: 400; color: var(--clab-muted); }
 .clab-sides { display: grid; grid-template-columns: 1fr 1fr; gap: 0 14px; }
-.clab-legend { display: flex; flex-wrap: wrap; gap: 2px 14px; padding: 4px 12px; border-top: 1px solid var(--clab-grid); color: var(--clab-muted); flex: none; font-size: 11px; }
+.clab-legend { display: flex; flex-wrap: wrap; gap: 2px 14px; padding: 4px 12px; min-height: 25px; border-top: 1px solid var(--clab-grid); color: var(--clab-muted); flex: none; font-size: 11px; }
 .clab-line { padding: 3px 12px; border-top: 1px solid var(--clab-grid); color: var(--clab-muted); flex: none; font-size: 11px; overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
 .clab-legend span { display: inline-flex; align-items: center; gap: 5px; }
 `;

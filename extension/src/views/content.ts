@@ -5,14 +5,14 @@ import { downloadButtons, type Handle, type ViewOptions } from '../mount.ts';
 import { isNotCompleted } from '../model/categories.ts';
 import { compare } from '../model/comparison.ts';
 import { buildForest } from '../model/forest.ts';
-import { CALL, KINDS, SESSION } from '../model/kinds.ts';
+import { CALL, INHERITED, KINDS, SESSION } from '../model/kinds.ts';
 import { sentenceOf } from '../model/names.ts';
 import { show } from '../text.ts';
 import { count, durationText, plural } from '../words.ts';
 import { Detail } from './detail.ts';
 import { Diff } from './diff.ts';
 import { csvOf, Grid } from './grid.ts';
-import { legend } from './legend.ts';
+import { drawLegend } from './legend.ts';
 import { Outcomes } from './outcomes.ts';
 import { State, type Filter, type RowsByTable, type Selection } from './state.ts';
 import { Strip } from './strip.ts';
@@ -113,7 +113,11 @@ class Linked implements Content {
   readonly #line: HTMLElement;
   readonly #top: HTMLElement;
   readonly #facts: string;
-  #legend: HTMLElement | null = null;
+  readonly #legend: HTMLElement = el('div', { class: 'clab-legend', 'aria-hidden': 'true' });
+  /** What is drawn once the rows are to be seen; null when that is done. */
+  #later: (() => void) | null = null;
+  #frame = 0;
+  #timer: ReturnType<typeof setTimeout> | undefined;
   #diff: Diff | null = null;
 
   constructor(
@@ -162,9 +166,13 @@ class Linked implements Content {
     if (view === 'stop_reasons' || view === 'explorer') this.#outcomes = new Outcomes(root, state);
     const tall = typeof options.height !== 'number' || options.height >= 560;
     if (view === 'explorer') {
-      const bottom = el('div', { class: 'clab-split' }, this.#outcomes!.element, new Detail(state).element);
+      const detail = new Detail(state);
+      const bottom = el('div', { class: 'clab-split' }, this.#outcomes!.element, detail.element);
       bottom.style.height = tall ? '164px' : '130px';
       this.elements.push(bottom);
+      this.#later = () => {
+        detail.draw();
+      };
     } else if (this.#outcomes !== null) this.elements.push(this.#outcomes.element);
     if (view === 'table') this.#gridHolder.className = 'clab-panel clab-fill';
     else {
@@ -172,10 +180,7 @@ class Linked implements Content {
       this.#gridHolder.hidden = view !== 'explorer' || !tall;
     }
     this.elements.push(this.#gridHolder);
-    if (hasRows) {
-      this.#legend = legend(root, state.forest);
-      this.elements.push(this.#legend);
-    }
+    if (hasRows) this.elements.push(this.#legend);
     if (view === 'topology' || view === 'timeline') this.#line.textContent = '\u00a0';
     else this.#line.hidden = true;
     this.elements.push(this.#line);
@@ -207,7 +212,7 @@ class Linked implements Content {
       () => {
         diff.element.hidden = !diff.element.hidden;
         for (const part of [this.#waterfall?.rows.element, this.#strip?.element, this.#legend])
-          if (part) part.hidden = !diff.element.hidden;
+          if (part !== undefined) part.hidden = !diff.element.hidden;
         press.setAttribute('aria-pressed', String(!diff.element.hidden));
         diff.rows.draw();
       },
@@ -246,11 +251,32 @@ class Linked implements Content {
     waterfall.rows.element.scrollTop = sight.top;
   }
 
+  /** The rows first; all that stands around them when they are in sight. */
   draw(): void {
-    this.#waterfall?.rows.draw();
-    this.#strip?.draw();
-    this.#outcomes?.rows.draw();
-    this.#grid.draw();
+    const detail = this.#later;
+    this.#later = () => {
+      this.#strip?.draw();
+      this.#outcomes?.rows.draw();
+      detail?.();
+      this.#grid.draw();
+      drawLegend(this.#legend, this.#root, this.#state.forest);
+    };
+    if (this.#waterfall === null) {
+      this.#finish();
+      return;
+    }
+    this.#waterfall.rows.draw();
+    this.#frame = requestAnimationFrame(() => {
+      this.#timer = setTimeout(() => {
+        this.#finish();
+      });
+    });
+  }
+
+  #finish(): void {
+    const later = this.#later;
+    this.#later = null;
+    later?.();
   }
 
   retheme(): void {
@@ -258,12 +284,7 @@ class Linked implements Content {
     this.#outcomes?.rows.retheme();
     this.#diff?.rows.retheme();
     this.#strip?.invalidate();
-    if (this.#legend !== null) {
-      const fresh = legend(this.#root, this.#state.forest);
-      fresh.hidden = this.#legend.hidden;
-      this.#legend.replaceWith(fresh);
-      this.#legend = fresh;
-    }
+    if (this.#later === null) drawLegend(this.#legend, this.#root, this.#state.forest);
   }
 
   select(rows: RowsByTable): void {
@@ -310,6 +331,7 @@ class Linked implements Content {
   }
 
   marks(): readonly object[] {
+    this.#finish();
     const rows = this.#diff?.element.hidden === false ? this.#diff.marks() : (this.#waterfall?.marks() ?? []);
     return [...rows, ...(this.#outcomes?.marks() ?? [])];
   }
@@ -319,6 +341,8 @@ class Linked implements Content {
   }
 
   dispose(): void {
+    cancelAnimationFrame(this.#frame);
+    clearTimeout(this.#timer);
     this.#waterfall?.rows.dispose();
     this.#strip?.dispose();
     this.#outcomes?.rows.dispose();
@@ -333,13 +357,14 @@ function factsLine(state: State): string {
   const parts: string[] = [];
   const [kind] = state.countedKinds;
   if (kind === undefined) return '';
-  const sessions = forest.kind.reduce((sum, each) => sum + (each === SESSION ? 1 : 0), 0);
+  const sessions = forest.kind.includes(SESSION) ? forest.kind.filter((each) => each === SESSION).length : 0;
   if (sessions > 0) parts.push(plural(sessions, 'session'));
+  const { kind: kinds, category, flags, size } = forest;
   let [all, bad] = [0, 0];
-  for (let node = 0; node < forest.size; node++) {
-    if (forest.kind[node] !== kind || !state.counts(node)) continue;
+  for (let node = 0; node < size; node++) {
+    if (kinds[node] !== kind || (flags[node]! & INHERITED) !== 0) continue;
     all++;
-    if (isNotCompleted(forest.category[node]!)) bad++;
+    if (isNotCompleted(category[node]!)) bad++;
   }
   parts.push(plural(all, KINDS[kind]!));
   if (bad > 0) parts.push(`${count(bad)} not completed`);

@@ -29,7 +29,6 @@ export class Detail {
     state.listen(() => {
       this.draw();
     });
-    this.draw();
   }
 
   draw(): void {

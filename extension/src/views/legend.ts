@@ -5,7 +5,8 @@ import { readTheme } from '../draw/theme.ts';
 import { CATEGORIES, COUNTED } from '../model/categories.ts';
 import type { Forest } from '../model/forest.ts';
 
-export function legend(root: HTMLElement, forest: Forest): HTMLElement {
+/** Put into a legend what occurs in a forest. */
+export function drawLegend(place: HTMLElement, root: HTMLElement, forest: Forest): void {
   const theme = readTheme(root);
   const parts: HTMLElement[] = [];
   CATEGORIES.slice(0, COUNTED).forEach(({ name }, number) => {
@@ -19,14 +20,13 @@ export function legend(root: HTMLElement, forest: Forest): HTMLElement {
         ),
       );
   });
-  const some = (values: Float64Array): boolean => values.some((value) => value > 0);
-  const words = [
-    some(forest.latency) ? 'paler: until it had started' : '',
-    some(forest.firstChunk) ? 'tick: first chunk' : '',
-    forest.retryFrom.some((from) => !Number.isNaN(from)) ? 'dotted: waited to try again' : '',
-    forest.abortedAt.some((at) => at >= 0) ? '▼ abort asked for' : '',
-    forest.disposedAt.some((at) => at >= 0) ? '▽ disposed early' : '',
-  ];
-  for (const word of words) if (word !== '') parts.push(el('span', {}, word));
-  return el('div', { class: 'clab-legend', 'aria-hidden': 'true' }, ...parts);
+  for (const [values, word] of [
+    [forest.latency, 'paler: until it had started'],
+    [forest.firstChunk, 'tick: first chunk'],
+    [forest.retryFrom, 'dotted: waited to try again'],
+    [forest.abortedAt, '▼ abort asked for'],
+    [forest.disposedAt, '▽ disposed early'],
+  ] as const)
+    if (values.some((value) => value >= 0)) parts.push(el('span', {}, word));
+  place.replaceChildren(...parts);
 }

@@ -2,7 +2,7 @@
  * What linked views share: the forest, what is folded and filtered, what is selected. A view changes it here and draws when
  * told; nobody calls another view.
  */
-import { Table } from '../data/table.ts';
+import { Table, type Words } from '../data/table.ts';
 import { isNotCompleted } from '../model/categories.ts';
 import type { Forest } from '../model/forest.ts';
 import { CALL, INHERITED, MODEL_CALL, REQUEST, TABLES, TOOL_CALL, TURN } from '../model/kinds.ts';
@@ -60,6 +60,7 @@ export class State {
   readonly #rowOf: Int32Array;
   readonly #listeners = new Set<(change: Change) => void>();
   readonly #labels = new Map<number, string>();
+  #calls: Words | null = null;
   #callLabels: string[] | null = null;
 
   constructor(readonly forest: Forest) {
@@ -185,9 +186,9 @@ export class State {
     if (by === 'run') return forest.sources[forest.source[node]!] ?? '';
     if (by === 'model') return modelOf(forest, node) || '(no model)';
     if (forest.kind[node] === CALL) {
-      this.#callLabels ??= (forest.tables['calls'] ?? Table.empty).words('label').words.map(show);
-      const code = (forest.tables['calls'] ?? Table.empty).words('label').codes[forest.row[node]!] ?? -1;
-      return this.#callLabels[code] ?? NO_LABEL;
+      this.#calls ??= (forest.tables['calls'] ?? Table.empty).words('label');
+      this.#callLabels ??= this.#calls.words.map(show);
+      return this.#callLabels[this.#calls.codes[forest.row[node]!]!] ?? NO_LABEL;
     }
     if (forest.kind[node] === MODEL_CALL || forest.kind[node] === REQUEST) return modelOf(forest, node) || '(no model)';
     return forest.kind[node] === TURN ? this.label(forest.parent[node]!) : this.label(node);

@@ -107,6 +107,16 @@ def rescued_file(path: Path) -> Iterator[BinaryIO]:
         raise
 
 
+def sync_folder(folder: Path) -> None:
+    """Make new names in a folder durable, where the system can."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
 def unreadable(error: OSError | ValueError) -> str:
     """Why a file could not be opened or read, in a sentence."""
     if isinstance(error, PermissionError):

@@ -16,6 +16,7 @@ from cassette_lab.cassette.matching import DUPLICATE_POLICIES, NESTED_POLICIES, 
 from cassette_lab.cassette.model import REQUEST_STORAGES, RequestStorage, iso_now
 from cassette_lab.cassette.writer import Durability
 from cassette_lab.errors import ConfigError
+from cassette_lab.jsonio import camel_case
 from cassette_lab.jsonio.text import js_trim
 
 Mode: TypeAlias = Literal["record", "replay"]
@@ -138,9 +139,4 @@ def _check_name(value: Any, field: str) -> None:
         raise ConfigError(f"{field} must not begin or end with white space: {value!r}", field=field)
 
 
-def _camel_case(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(word.capitalize() for word in rest)
-
-
-_JSON_NAMES: Final = {_camel_case(field.name): field.name for field in fields(CassetteConfig)}
+_JSON_NAMES: Final = {camel_case(field.name): field.name for field in fields(CassetteConfig)}

@@ -7,12 +7,10 @@ Source: cassette format, Matching and diagnosis.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields
-from operator import attrgetter
+from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
-from cassette_lab.cassette.model import RequestMetadata
+from cassette_lab.cassette.model import RequestMetadata, metadata_of
 from cassette_lab.cassette.topology import CallIdentity
 from cassette_lab.contracts import ABSENT
 from cassette_lab.jsonio import JsonObject, canonical
@@ -34,11 +32,6 @@ METADATA_FIELDS: Final = (
 
 CONTENT_FIELDS: Final = ("promptBlocks", "promptBytes", "prompt", "request")
 """Fields of identity that say less than the names of the arguments in the prompt do."""
-
-metadata_of: Final[Callable[[RequestMetadata], tuple[Any, ...]]] = attrgetter(
-    *(field.name for field in fields(RequestMetadata))
-)
-"""The values of ``METADATA_FIELDS``."""
 
 _SHOWN_CANDIDATES: Final = 3
 _SHOWN_TEXT: Final = 60

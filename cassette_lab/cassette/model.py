@@ -8,7 +8,7 @@ Source: cassette format 1, Header and Interaction.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -145,7 +145,7 @@ class RequestMetadata:
 
     def to_json(self) -> JsonObject:
         """Members in the order of the original's diagnostics; absent ones left out."""
-        return metadata_members(_FACTS(self))
+        return metadata_members(metadata_of(self))
 
     @classmethod
     def from_json(cls, members: Mapping[str, Any]) -> Self:
@@ -327,7 +327,10 @@ class Interaction:
         )
 
 
-_FACTS: Final = attrgetter(*(field.name for field in fields(RequestMetadata)))
+metadata_of: Final[Callable[[RequestMetadata], tuple[Any, ...]]] = attrgetter(
+    *(field.name for field in fields(RequestMetadata))
+)
+"""The values of a request's metadata, in the order of its fields."""
 
 
 @dataclass(frozen=True, slots=True)

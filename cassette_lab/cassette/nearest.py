@@ -17,10 +17,9 @@ from cassette_lab.cassette.diagnosis import (
     Candidate,
     Diagnosis,
     Reason,
-    metadata_of,
 )
 from cassette_lab.cassette.identity import REQUEST_MEMBERS, metadata_facts
-from cassette_lab.cassette.model import Interaction, RequestMetadata
+from cassette_lab.cassette.model import Interaction, RequestMetadata, metadata_of
 from cassette_lab.cassette.topology import CallIdentity
 from cassette_lab.jsonio import CanonicalError, JsonObject, JsonSyntaxError, canonical, parse
 

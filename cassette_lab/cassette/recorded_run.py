@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 from cassette_lab.cassette.failures import abort_facts, error_facts
 from cassette_lab.cassette.members import error_members, result_members, timing_members
 from cassette_lab.cassette.model import ErrorFacts, OutcomeKind, iso_now
 from cassette_lab.cassette.progress import Progress
 from cassette_lab.cassette.redaction import Redactor
-from cassette_lab.cassette.runs import Run, aborted_result, new_run_id
+from cassette_lab.cassette.runs import INTERRUPTIONS, Run, aborted_result, new_run_id
 from cassette_lab.cassette.topology import Reservation
 from cassette_lab.contracts import AbortSignal, SubagentResult, SubagentRun
 from cassette_lab.errors import FormatError
@@ -188,14 +188,14 @@ class RecordedRun(Run):
         """The upstream's result raised ``error``. Interrupts go on their way once the call is recorded as aborted."""
         if isinstance(error, asyncio.CancelledError):
             self._end_with_result(aborted_result())
-        elif isinstance(error, _INTERRUPTIONS):
+        elif isinstance(error, INTERRUPTIONS):
             self._end_with_result(aborted_result())
             raise error
         else:
             self._end_with_error("result-error", error_facts(error), error)
 
     def _end_start(self, error: BaseException) -> Exception | None:
-        if isinstance(error, _INTERRUPTIONS):
+        if isinstance(error, INTERRUPTIONS):
             facts = abort_facts("the call was cancelled while its run was starting")
         else:
             facts = error_facts(error)
@@ -254,9 +254,6 @@ class RecordedRun(Run):
         """Milliseconds since the admission, rounded to 3 decimals; an integer where there are none."""
         microseconds = (time.perf_counter_ns() - self._admitted_ns + 500) // 1000
         return microseconds / 1000 if microseconds % 1000 else microseconds // 1000
-
-
-_INTERRUPTIONS: Final = (asyncio.CancelledError, KeyboardInterrupt, SystemExit, GeneratorExit)
 
 
 def _members(result: Any) -> JsonObject:

@@ -9,12 +9,14 @@ import time
 import uuid
 import warnings
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 from cassette_lab.contracts import ParentAgent, SubagentResult
 
 ABORTED = "aborted"
 """The stop reason of a run that was stopped before it had a result."""
+INTERRUPTIONS: Final = (asyncio.CancelledError, KeyboardInterrupt, SystemExit, GeneratorExit)
+"""What ends work from outside; it is not the work's own failure."""
 
 
 def aborted_result() -> SubagentResult:

@@ -30,7 +30,7 @@ from cassette_lab.cassette.schema import RecordError, check_header, check_intera
 from cassette_lab.cassette.source import LINE_LIMIT_BYTES
 from cassette_lab.errors import ClosedError, ConfigError, ExistingFileError, FormatError
 from cassette_lab.jsonio import CanonicalError, JsonObject, canonical, digest_bytes
-from cassette_lab.looking import os_reason
+from cassette_lab.looking import os_reason, sync_folder
 
 OpenMode: TypeAlias = Literal["create", "truncate", "append"]
 Durability: TypeAlias = Literal["close", "each"]
@@ -204,7 +204,7 @@ class CassetteWriter:
             if isinstance(error, OSError):
                 raise FormatError(f"the header could not be written ({os_reason(error)})", path=target) from error
             raise
-        _sync_folder(target.parent)
+        sync_folder(target.parent)
         writer._state = _State(len(line), header.hash, 1)
         return writer
 
@@ -384,16 +384,6 @@ def _check_same_policy(target: Path, there: Header, wanted: Header) -> None:
                 line=1,
                 field=field,
             )
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the new name durable too, where the system can."""
-    with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def _give_up(descriptor: int, lock: WriterLock) -> None:

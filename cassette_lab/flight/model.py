@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
 from cassette_lab.contracts import FailureCode
-from cassette_lab.jsonio import JsonObject
+from cassette_lab.jsonio import JsonObject, camel_case
 from cassette_lab.jsonio.text import show
 from cassette_lab.words import duration_text
 
@@ -162,17 +162,12 @@ class Omissions:
 NOTHING_OMITTED: Final = Omissions()
 
 
-def _camel(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(word.capitalize() for word in rest)
-
-
 def _known(**members: Any) -> JsonObject:
     """The members that are set."""
     return {name: value for name, value in members.items() if value is not None}
 
 
-OMISSION_NAMES: Final = {_camel(each.name): each.name for each in fields(Omissions)}
+OMISSION_NAMES: Final = {camel_case(each.name): each.name for each in fields(Omissions)}
 """Member names of ``Omissions`` and its attributes."""
 
 
@@ -191,7 +186,7 @@ class Usage:
         return _known(**{name: getattr(self, attribute) for name, attribute in USAGE_NAMES.items()})
 
 
-USAGE_NAMES: Final = {_camel(each.name): each.name for each in fields(Usage)}
+USAGE_NAMES: Final = {camel_case(each.name): each.name for each in fields(Usage)}
 """Member names of ``Usage`` and its attributes."""
 
 
@@ -365,7 +360,7 @@ class Health:
         return members
 
 
-HEALTH_NAMES: Final = {_camel(each.name): each.name for each in fields(Health)}
+HEALTH_NAMES: Final = {camel_case(each.name): each.name for each in fields(Health)}
 """Member names of ``Health`` and its attributes."""
 
 

@@ -25,7 +25,7 @@ from cassette_lab.cassette.install import CassetteHandle, open_cassette
 from cassette_lab.cassette.player import ReplayProvider
 from cassette_lab.cassette.progress import Progress
 from cassette_lab.cassette.recorder import NotAdmittedError, RecordingProvider
-from cassette_lab.cassette.runs import ABORTED
+from cassette_lab.cassette.runs import ABORTED, INTERRUPTIONS
 from cassette_lab.contracts import ROOT_PARENT, AbortController, SubagentRequest, SubagentResult
 from cassette_lab.errors import CassetteLabError, ClosedError, ConfigError, RecordedAbortError
 from cassette_lab.event_bus import DISPOSED
@@ -48,7 +48,6 @@ STOPPED_AGAIN_S: Final = 0.05
 _BEGINNINGS: Final = 3
 _LAST_WAIT_S: Final = ABORT_GRACE_S + 1
 _PULSE_S: Final = 0.2
-_INTERRUPTIONS: Final = (asyncio.CancelledError, KeyboardInterrupt, SystemExit, GeneratorExit)
 
 
 class ActiveCassette:
@@ -299,7 +298,7 @@ class ActiveCassette:
 
     async def _end(self, error: BaseException | None) -> None:
         handle = self.handle
-        interrupted = isinstance(error, _INTERRUPTIONS)
+        interrupted = isinstance(error, INTERRUPTIONS)
         stopped: tuple[str, ...] = ()
         try:
             if interrupted or not await self._settle():
@@ -349,7 +348,7 @@ class ActiveCassette:
             skipped = "skipped: calls were stopped"
         if isinstance(handle.provider, ReplayProvider):
             self._check_consumption(handle.provider, skipped)
-        if stopped and not isinstance(error, _INTERRUPTIONS):
+        if stopped and not isinstance(error, INTERRUPTIONS):
             raise CassetteLabError(
                 f"{plural(len(stopped), 'call')} still ran at the end, {was(len(stopped))} stopped and "
                 f"{'counts' if len(stopped) == 1 else 'count'} as aborted: {', '.join(stopped)}; "

@@ -7,7 +7,7 @@ Source of the rules: the cassette format's canonical JSON; ECMA-262 ``JSON.parse
 from cassette_lab.jsonio.canonical import CanonicalError, canonical, digest, digest_bytes, utf16_key
 from cassette_lab.jsonio.numbers import MAX_SAFE_INTEGER, number_text
 from cassette_lab.jsonio.parser import DuplicateMemberError, JsonSyntaxError, parse
-from cassette_lab.jsonio.plain import JsonObject, JsonValue, as_integer, detach
+from cassette_lab.jsonio.plain import JsonObject, JsonValue, as_integer, camel_case, detach
 
 __all__ = [
     "MAX_SAFE_INTEGER",
@@ -17,6 +17,7 @@ __all__ = [
     "JsonSyntaxError",
     "JsonValue",
     "as_integer",
+    "camel_case",
     "canonical",
     "detach",
     "digest",

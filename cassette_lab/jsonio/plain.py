@@ -35,6 +35,12 @@ def as_integer(value: Any) -> int | None:
     return None
 
 
+def camel_case(name: str) -> str:
+    """The member that stands for a field, ``first_chunk_ms`` as ``firstChunkMs``."""
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
 class _TooDeepError(Exception):
     """Nesting beyond what is copied by recursion."""
 

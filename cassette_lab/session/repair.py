@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from cassette_lab.jsonio import JsonObject
+from cassette_lab.looking import sync_folder
 from cassette_lab.session.frames import FrameError, compress_frame, decode_frame, is_zstd, walk_frame
 from cassette_lab.session.lines import LogFile
 from cassette_lab.session.model import Event
@@ -149,16 +150,6 @@ def cut_file(path: Path, cut: Cut) -> None:
             file.truncate(cut.offset)
             file.flush()
             os.fsync(file.fileno())
-
-
-def sync_folder(folder: Path) -> None:
-    """Make new names in a folder durable, where the system can."""
-    with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 _COPIED_BYTES: Final = 1 << 20

@@ -18,14 +18,14 @@ from pathlib import Path
 from typing import Final
 
 from cassette_lab.errors import ConfigError, FormatError
-from cassette_lab.looking import os_reason
+from cassette_lab.looking import os_reason, sync_folder
 from cassette_lab.session.frames import FrameWriter
 from cassette_lab.session.locking import SessionLock
 from cassette_lab.session.model import SessionHeader, SessionLog
 from cassette_lab.session.packing import Packer, encode_json, encode_line, join_lines
 from cassette_lab.session.paths import FILE_NAMES, LogEncoding, log_path, path_segment
 from cassette_lab.session.reader import FILE_NAME, SessionReader, read_header, read_session
-from cassette_lab.session.repair import cut_file, find_cut, sync_folder
+from cassette_lab.session.repair import cut_file, find_cut
 from cassette_lab.session.session import check_header
 from cassette_lab.session.storing import StoreWriter, WritableStore, check_resumable, shown, stored_meanwhile
 

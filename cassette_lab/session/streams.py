@@ -5,11 +5,11 @@ Source: session logs, Packed chunk rows; Event types, chunk kinds.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any, Final
 
 from cassette_lab.jsonio import JsonObject
+from cassette_lab.jsonio.surrogates import SPLIT_PAIR
 from cassette_lab.session.chunks import KIND_OF_ROW
 from cassette_lab.session.members import known, text
 from cassette_lab.session.model import ChunkRun, DeltaKind
@@ -18,7 +18,6 @@ from cassette_lab.session.stretches import Stretch
 from cassette_lab.session.usage import Usage, read_usage
 
 _MEMBER: Final = {"text-delta": "text", "reasoning-delta": "text", "tool-call-delta": "argumentsDelta"}
-_SURROGATE_PAIRS: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 _HIGH, _LOW = ("\ud800", "\udbff"), ("\udc00", "\udfff")
 
 
@@ -137,7 +136,7 @@ class Stream:
         try:
             joined.encode()
         except UnicodeEncodeError:
-            count -= len(_SURROGATE_PAIRS.findall(joined))
+            count -= len(SPLIT_PAIR.findall(joined))
         if self._ends_high == kind and _LOW[0] <= joined[0] <= _LOW[1]:
             count -= 1
         self._ends_high = kind if _HIGH[0] <= joined[-1] <= _HIGH[1] else None

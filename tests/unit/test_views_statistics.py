@@ -287,10 +287,10 @@ def test_a_hundred_thousand_rows_are_small_and_quick() -> None:
         is_error=chance.random(100_000) < 0.1,
     )
     for draw, data in ((cl.durations, many), (cl.first_chunks, many), (cl.token_rates, many), (cl.tool_errors, tools)):
-        began = time.perf_counter()
+        began = time.process_time()
         drawing = draw(data)
         bundle = drawing._repr_mimebundle_()
-        assert time.perf_counter() - began < 8, draw
+        assert time.process_time() - began < 8, draw
         assert sum(map(len, bundle.values())) < 1_000_000
         assert len(json.dumps(drawing.grammar())) < 300_000
 

@@ -135,6 +135,20 @@ def test_runs_are_drawn_whole() -> None:
     assert set(alone[0].round(6)) <= every
 
 
+def test_medians_over_runs_are_those_of_the_runs_that_were_drawn() -> None:
+    chance = np.random.default_rng(6)
+    before, after = chance.lognormal(6, 1, (9, 3)), chance.lognormal(6, 1, (9, 4))
+    ((drawn, _),) = resample_runs(before, after, "median", [np.arange(9)])
+    every = {
+        round(float(np.median(after[:, list(new)].mean(axis=1) - before[:, list(old)].mean(axis=1))), 6): 0
+        for old in combinations_with_replacement(range(3), 2)
+        for new in combinations_with_replacement(range(4), 3)
+    }
+    assert len(drawn) == RESAMPLES
+    assert set(drawn.round(6)) <= set(every)
+    assert len(set(drawn.round(6))) > len(every) * 0.9
+
+
 def test_a_run_that_lacks_a_call_does_not_count_for_it() -> None:
     before = np.array([[100.0, 100.0], [50.0, np.nan]])
     after = np.array([[110.0, 110.0], [50.0, 50.0]])

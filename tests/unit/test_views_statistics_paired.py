@@ -155,10 +155,10 @@ def test_many_calls_are_quick_and_small(statistic: str) -> None:
 
     number = 4 if statistic == "mean" else 1
     before, after = side("before", number), side("after", number)
-    began = time.perf_counter()
+    began = time.process_time()
     drawing = cl.paired_deltas(before, after, statistic=statistic)  # type: ignore[arg-type]
     bundle = drawing._repr_mimebundle_()
-    assert time.perf_counter() - began < 6
+    assert time.process_time() - began < 6
     assert sum(map(len, bundle.values())) < 600_000
     assert len(json.dumps(drawing.grammar())) < 100_000
 

@@ -160,12 +160,16 @@ def resample_runs(before: Floats, after: Floats, statistic: Statistic, groups: S
         for side in (before, after)
     ]
     if statistic == "median":
+        # A few runs can be drawn in a few ways only: each way is reckoned once.
+        ways, way = np.unique(np.concatenate(drawn), axis=1, return_inverse=True)
+        split = np.split(ways, [before.shape[1]])
         medians: list[list[tuple[Floats, Floats]]] = [[] for _ in groups]
-        for step in _steps(len(before)):
-            old, new = (_means(side, times[:, step]) for side, times in zip((before, after), drawn, strict=True))
+        for step in _steps(len(before), ways.shape[1]):
+            old, new = (_means(side, times[:, step]) for side, times in zip((before, after), split, strict=True))
             for found, rows in zip(medians, groups, strict=True):
                 found.append(change(old[rows], new[rows], statistic))
-        return [(np.concatenate([d for d, _ in found]), np.concatenate([r for _, r in found])) for found in medians]
+        together = [[np.concatenate(figures)[way.ravel()] for figures in zip(*found, strict=True)] for found in medians]
+        return [(difference, relative) for difference, relative in together]
     return [_resampled_means(before[rows], after[rows], *drawn) for rows in groups]
 
 
@@ -229,8 +233,8 @@ def _means(side: Floats, times: Floats) -> Floats:
     return np.asarray((np.where(known, side, 0.0) @ times) / np.where(counts > 0, counts, np.nan), dtype=np.float64)
 
 
-def _steps(width: int) -> Iterator[slice]:
-    """Parts that make ``RESAMPLES`` together, each so small that its numbers fit in memory."""
+def _steps(width: int, count: int = RESAMPLES) -> Iterator[slice]:
+    """Parts that make ``count`` samples together, each so small that its numbers fit in memory."""
     most = max(1, _CELLS // max(width, 1))
-    for begin in range(0, RESAMPLES, most):
-        yield slice(begin, min(begin + most, RESAMPLES))
+    for begin in range(0, count, most):
+        yield slice(begin, min(begin + most, count))

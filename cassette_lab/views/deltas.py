@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 DELTA_ROWS: Final = 40
-_IDENTITY: Final = ("parent_key", "parent_context_fingerprint", "request_fingerprint", "occurrence")
+IDENTITY: Final = ("parent_key", "parent_context_fingerprint", "request_fingerprint", "occurrence")
+"""Columns that say which call of one recording is which of another."""
 
 
 class HasSides(Protocol):
@@ -96,9 +97,9 @@ def _aligned(expected: pa.Table, actual: pa.Table) -> pa.Table:
     """The calls that both have, as they were admitted, with ``ms``: how much longer the actual one took."""
     import pyarrow.compute as pc
 
-    old = expected.select([*_IDENTITY, "label", "call_key", "sequence", "duration_ms"])
-    new = actual.select([*_IDENTITY, "duration_ms"])
-    both = old.join(new, list(_IDENTITY), join_type="inner", right_suffix="_actual").sort_by("sequence")
+    old = expected.select([*IDENTITY, "label", "call_key", "sequence", "duration_ms"])
+    new = actual.select([*IDENTITY, "duration_ms"])
+    both = old.join(new, list(IDENTITY), join_type="inner", right_suffix="_actual").sort_by("sequence")
     bounded = [pc.min_element_wise(both[name], LONGEST_MS) for name in ("duration_ms_actual", "duration_ms")]
     return both.append_column("ms", pc.subtract(*bounded))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,6 +16,7 @@ from cassette_lab.views.outcomes import GROUPS, Grouping, stop_reasons_drawing
 from cassette_lab.views.rows import Calls, loaded
 from cassette_lab.views.sending import is_diff, tables_of
 from cassette_lab.views.session_rows import chosen_root, family, names_in
+from cassette_lab.views.sides import side_by_side_drawing
 from cassette_lab.views.timelines import timeline_drawing
 from cassette_lab.views.topologies import topology_drawing
 from cassette_lab.views.view import View
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from cassette_lab.tables import Lab
-    from cassette_lab.views.drawing import Drawing
 
 
 def topology(data: Calls, *, max_rows: int = MAX_ROWS, bodies: bool = False) -> View:
@@ -107,8 +106,8 @@ def side_by_side(
     the texts of a call side by side when it is asked to.
     """
     sides = _sides(expected, actual)
-    drawn = timing_deltas_drawing(sides, max_rows=max_rows)
-    return View("diff", sides, lambda: _with_verdict(drawn, sides), bodies=bodies)
+    drawn = side_by_side_drawing(sides, max_rows=max_rows)
+    return View("diff", sides, lambda: drawn, bodies=bodies)
 
 
 def _sides(expected: Calls | HasSides, actual: Calls | None) -> Any:
@@ -132,14 +131,6 @@ def _plain_sides(*sides: Any) -> Any:
         if "source" in side.calls.column_names and len(side.calls):
             side.path = side.calls["source"][0].as_py()
     return SimpleNamespace(expected=expected, actual=actual)
-
-
-def _with_verdict(drawn: Drawing, sides: Any) -> Drawing:
-    """The picture with what a comparison says as a whole."""
-    if not hasattr(sides, "verdict"):
-        return drawn
-    policy = [f"policy: {name} differs" for name in sides.policy_changes]
-    return replace(drawn, notes=(sides.verdict, *policy, *drawn.notes))
 
 
 def _of_family(lab: Lab, root: str) -> tuple[dict[str, pa.Table], str]:

@@ -48,19 +48,26 @@ def test_the_second_run_differs_in_one_outcome(ran: Any) -> None:
     assert "root/audit-tests-" in shown
 
 
-def test_charts_are_pictures_with_text_beside_them(ran: Any) -> None:
+def test_views_are_live_and_have_a_picture_and_text_beside_them(ran: Any) -> None:
     for cell_id, words in {
-        "deltas": "Timing · 5 calls in both recordings",
+        "side-by-side": "different: 1 outcome changed",
+        "explore": "Timeline · ",
         "timeline": "Timeline · ",
         "stop-reasons": "Stop reasons · ",
     }.items():
         (bundle,) = outputs(ran, cell_id)
-        assert {"text/html", "image/png", "text/plain"} == set(bundle)
+        assert {"text/html", "text/plain", "application/vnd.jupyter.widget-view+json"} == set(bundle)
         assert words in bundle["text/plain"]
-        assert "<svg" in bundle["text/html"]
-        assert "<script" not in bundle["text/html"]
+        assert "<img " in bundle["text/html"].partition("<iframe")[0]
+        assert "audit-tests" in bundle["text/html"].partition("<iframe")[0] or cell_id == "stop-reasons"
     assert "audit-tests" in text(ran, "timeline")
     assert re.search(r"max-tokens +█+◼ +1 +20 %", text(ran, "stop-reasons"))
+
+
+def test_a_selection_from_python_is_a_table(ran: Any) -> None:
+    (table,) = outputs(ran, "selected")
+    assert "audit-docs" in table["text/plain"]
+    assert "check-login" not in table["text/plain"]
 
 
 def test_tables_and_sql_show_the_calls_of_both_runs(ran: Any) -> None:

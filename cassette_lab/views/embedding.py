@@ -40,7 +40,7 @@ def frame(kind: str, tables: Mapping[str, bytes], options: Mapping[str, Any], ti
     """An ``<iframe>`` that shows a view, from tables as ``sent`` packs them. It loads nothing, and may only save files."""
     height = HEIGHTS[kind] + _MARGIN
     return (
-        f'<iframe sandbox="allow-scripts allow-downloads" loading="lazy" width="100%" height="{height}" frameborder="0" '
+        f'<iframe sandbox="allow-scripts allow-downloads" width="100%" height="{height}" frameborder="0" '
         f'data-cassette-live="yes" title="{escape(title)}" srcdoc="{escape(_page(kind, tables, options, title))}"></iframe>'
     )
 

@@ -42,14 +42,13 @@ def view_html(
 ) -> str:
     """The whole: picture, table (and ``more`` of it), what was left out (``note``) with a link to the ``file``, live view."""
     trust = (options.get("trust") or {}).get("words", "")
-    heading = escape(
-        " · ".join(part for part in (drawing.title, trust, "with bodies" if options.get("bodies") else "") if part)
-    )
+    about = escape(" · ".join(part for part in (trust, "with bodies" if options.get("bodies") else "") if part))
     marked = ' data-cassette-bodies="yes"' if options.get("bodies") else ""
-    tables_of_it = [("as a table", drawing.cells), *([("all of them, by label and outcome", more)] if more is not None else [])]
-    still = "".join((f"<p><b>{heading}</b></p>", _picture(drawing), *(_table(*each) for each in tables_of_it)))
+    still = [_picture(drawing), f"<p>{about}</p>" if about else "", _table("as a table", drawing.cells)]
+    if more is not None:
+        still.append(_table("all of them, by label and outcome", more))
     live = f"{_left_out(note, file)}{_GIVE_WAY}{frame(kind, tables, options, drawing.title)}"
-    return f'<div{marked}><div data-cassette-still="yes">{still}</div>{live}</div>'
+    return f'<div{marked}><div data-cassette-still="yes">{"".join(still)}</div>{live}</div>'
 
 
 def _picture(drawing: Drawing) -> str:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from cassette_lab.cli import session_commands, words
 from cassette_lab.cli.grammar import Call, Command, Option, UsageError, count, one_of
+from cassette_lab.cli.notebook_commands import NBHTML, STRIP
 from cassette_lab.cli.output import complain, print_chunks, print_json, say
 from cassette_lab.cli.serving import SERVE_REPLAY
 from cassette_lab.errors import FormatError
@@ -270,6 +271,8 @@ COMMANDS: Final = {
             (_JSON, Option("--id", "id", "which session of a store of several", "ID")),
         ),
         SERVE_REPLAY,
+        NBHTML,
+        STRIP,
         Command("demo", "[FOLDER]", (0, 1), "record, replay, compare and chart a small agent, offline", demo),
     )
 }

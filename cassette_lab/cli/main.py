@@ -27,7 +27,7 @@ commands:"""
 
 _CONCLUSION = """
 exit codes: 0 done, and for diff: equivalent; 1 usage, read or format error; 2 different or not comparable
-reports hold metadata and fingerprints only: no prompt, no output, no error message"""
+reports hold metadata and fingerprints only: no prompt, no output, no error message, unless --bodies asks for them"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -159,7 +159,8 @@ class Lab:
 
         >>> lab.sql("select stop_reason, count(*) from calls group by 1")  # doctest: +SKIP
         """
-        return query({**self.tables, "events": self.events} if _EVENTS.search(text) else self.tables, text)
+        tables = {**self.tables, "events": self.events} if _EVENTS.search(text) else self.tables
+        return query(tables, text, bodies=self._bodies)
 
     def to_pandas(self, table: str | None = None) -> pd.DataFrame:
         """One table as a pandas data frame; without a name ``calls``, or what else was loaded: ``sessions``, ``flights``."""

@@ -28,8 +28,11 @@ _SETTINGS: Final[dict[str, str | bool | int | float | list[str]]] = {
 }
 
 
-def query(tables: Mapping[str, pa.Table], text: str) -> SqlResult:
-    """The rows of a query over ``tables``. Raises ``ConfigError`` for SQL that cannot be run or gives no rows."""
+def query(tables: Mapping[str, pa.Table], text: str, *, bodies: bool = False) -> SqlResult:
+    """The rows of a query over ``tables``, which have ``bodies`` or not.
+
+    Raises ``ConfigError`` for SQL that cannot be run or gives no rows.
+    """
     import duckdb
 
     with duckdb.connect(":memory:", config=_SETTINGS) as connection:
@@ -41,7 +44,7 @@ def query(tables: Mapping[str, pa.Table], text: str) -> SqlResult:
             relation = connection.sql(text)
             if relation is None:
                 raise ConfigError("the SQL gives no rows; ask with select, from one of: " + ", ".join(tables))
-            return SqlResult(relation.to_arrow_table())
+            return SqlResult(relation.to_arrow_table(), bodies=bodies)
         except duckdb.Error as error:
             raise ConfigError(f"the SQL cannot be run: {_reason(error)}{_way_out(error, tables)}") from None
 
@@ -49,11 +52,13 @@ def query(tables: Mapping[str, pa.Table], text: str) -> SqlResult:
 class SqlResult:
     """Rows of a query: an Arrow ``table`` that shows itself.
 
-    Libraries that take Arrow data (pandas, polars, Altair, DuckDB) take it as it is.
+    Libraries that take Arrow data (pandas, polars, Altair, DuckDB) take it as it is. ``bodies``: what was said may be among
+    the values, and HTML is marked so (``cassette-lab strip`` takes such outputs out of a notebook).
     """
 
-    def __init__(self, table: pa.Table) -> None:
+    def __init__(self, table: pa.Table, *, bodies: bool = False) -> None:
         self.table = table
+        self.bodies = bodies
 
     @property
     def column_names(self) -> list[str]:
@@ -116,7 +121,8 @@ class SqlResult:
             for row in cells
         )
         table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-        return {"text/plain": repr(self), "text/html": f"{table}<div>{escape(self._size())}</div>"}
+        html = f"{table}<div>{escape(self._size())}</div>"
+        return {"text/plain": repr(self), "text/html": f'<div data-cassette-bodies="yes">{html}</div>' if self.bodies else html}
 
     def _head_and_cells(self) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
         """What the HTML table shows."""

@@ -131,7 +131,9 @@ nav ul { list-style: none; display: flex; flex-wrap: wrap; gap: 4px 20px; paddin
 nav a { text-decoration: none }
 nav a:hover { text-decoration: underline }
 :focus-visible { outline: 2px solid var(--page-link); outline-offset: 2px }
-figure.clab { margin: 0 0 24px }
+figure.clab { margin: 0 0 24px; min-width: 0 }
+#statistics { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(540px, 100%), 1fr)); gap: 0 32px }
+#statistics h2 { grid-column: 1 / -1 }
 .clab.table, figure.clab details { overflow-x: auto }
 .clab.table { position: relative; max-height: 640px; overflow-y: auto; margin: 8px 0 }
 .clab.table table { font-size: 13px; margin: 0; min-width: 100% }
@@ -166,6 +168,8 @@ html:not([data-cassette-live]) .live { display: none }
   h1 { font-size: 23px }
   .facts { gap: 12px 28px }
   .facts dd { font-size: 21px }
+  figure.clab { overflow-x: auto }
+  .clab svg { max-width: none }
 }
 @media print {
   :root { color-scheme: light; --clab-page-ink: #1b1f24; --clab-page-muted: #59636e; --clab-page-grid: #d8dee4;
@@ -174,6 +178,7 @@ html:not([data-cassette-live]) .live { display: none }
   html { font-size: 12px }
   body { max-width: none; padding: 0 }
   nav, .live, .save { display: none !important }
+  #statistics { display: block }
   .clab.table { max-height: none; overflow: visible }
   .clab.table table { font-size: 10px }
   .clab.table th { position: static }

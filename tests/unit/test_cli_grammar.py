@@ -88,7 +88,7 @@ def test_help_wins_wherever_it_stands(capsys: pytest.CaptureFixture[str]) -> Non
 def test_an_unknown_command_names_the_known_ones(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["insp\x1b[2Ject"]) == 1
     error = capsys.readouterr().err
-    assert "verify, inspect, diff, load, report, rescue, sessions, session, serve-replay, demo" in error
+    assert "verify, inspect, diff, load, report, rescue, sessions, session, serve-replay, nbhtml, strip, demo" in error
     assert "\x1b" not in error
 
 

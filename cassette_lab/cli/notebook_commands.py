@@ -1,0 +1,101 @@
+"""``nbhtml`` and ``strip``: notebooks as pages that load nothing, and without what was said in them."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from cassette_lab.cli.grammar import Call, Command, Option, UsageError
+from cassette_lab.cli.output import complain, say
+from cassette_lab.errors import FormatError
+from cassette_lab.words import plural
+
+
+def nbhtml(call: Call) -> int:
+    """A notebook as one HTML page beside it, or where ``-o`` says."""
+    from cassette_lab.views.notebook_bodies import without_bodies
+    from cassette_lab.views.notebook_page import notebook_page
+
+    source = Path(call.operands[0])
+    target = Path(call.options.get("out") or source.with_suffix(".html"))
+    if target.resolve() == source.resolve():
+        raise UsageError("nbhtml would write over the notebook; name another file with -o")
+    page = notebook_page(source)
+    with_bodies = without_bodies(source.read_text(encoding="utf-8-sig")).outputs
+    _write(target, page.encode("utf-8", "surrogatepass"))
+    if with_bodies:
+        were, first = ("was", "it") if with_bodies == 1 else ("were", "them")
+        complain(
+            f"{source}: {plural(with_bodies, 'output')} {were} made with bodies, and the page has {first}; "
+            f"`cassette-lab strip {source}` takes {first} out"
+        )
+    say(f"{target}: {target.stat().st_size:,} bytes, nothing is loaded from elsewhere")
+    return 0
+
+
+def strip(call: Call) -> int:
+    """Take outputs that were made with bodies out of a notebook: in place, or into the file that ``-o`` names."""
+    from cassette_lab.views.notebook_bodies import without_bodies
+
+    source = Path(call.operands[0])
+    out = call.options.get("out")
+    try:
+        text = source.read_bytes().decode("utf-8")
+        stripped = without_bodies(text.removeprefix("\ufeff"))
+    except UnicodeDecodeError:
+        raise FormatError("this is not a notebook: its bytes are no UTF-8", path=str(source)) from None
+    except FormatError as error:
+        raise FormatError(error.message, path=str(source)) from None
+    whole = text[: len(text) - len(text.removeprefix("\ufeff"))] + stripped.text
+    if out is not None or whole != text:
+        _write(Path(out) if out is not None else source, whole.encode())
+    removed = plural(stripped.outputs, "output") + " made with bodies"
+    states = f" and {plural(stripped.widgets, 'widget state')}" if stripped.widgets else ""
+    found = bool(stripped.outputs or stripped.widgets)
+    say(f"{out or source}: removed {removed}{states}" if found else f"{out or source}: no output was made with bodies")
+    return 0
+
+
+def _write(target: Path, content: bytes) -> None:
+    """All of the file or nothing of it, with the rights that it had; a link goes on leading where it led."""
+    target = Path(os.path.realpath(target))
+    target.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).chmod(target.stat().st_mode & 0o7777 if target.exists() else 0o666 & ~_umask())
+        Path(name).replace(target)
+    except BaseException:
+        with suppress(OSError):
+            Path(name).unlink()
+        raise
+
+
+def _umask() -> int:
+    umask = os.umask(0)
+    os.umask(umask)
+    return umask
+
+
+NBHTML: Final = Command(
+    "nbhtml",
+    "NOTEBOOK",
+    (1, 1),
+    "write a notebook as one HTML page that loads nothing, with its views alive",
+    nbhtml,
+    (Option("-o", "out", "the file to write; default NOTEBOOK with .html", "FILE"),),
+)
+STRIP: Final = Command(
+    "strip",
+    "NOTEBOOK",
+    (1, 1),
+    "take the outputs that were made with bodies out of a notebook, in place",
+    strip,
+    (Option("-o", "out", "write here, and leave the notebook as it is", "FILE"),),
+)

@@ -1,0 +1,123 @@
+"""``cassette-lab nbhtml``: a page of a notebook that loads nothing, whatever the notebook's outputs would load."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from bs4 import BeautifulSoup
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+
+import cassette_lab as cl
+from cassette_lab.cli import main
+from tests.unit.cassette_samples import siblings
+from tests.unit.cassette_samples import write as write_cassette
+from tests.unit.test_notebook_strip import MARKED
+from tests.view_samples import HOSTILE
+
+PIXEL = bytes.fromhex(
+    "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c4890000000d49444154789c63f8cfc0f01f0005000"
+    "1ff56c72f0d0000000049454e44ae426082"
+)
+
+
+def converted(folder: Path, *cells: Any, metadata: dict[str, Any] | None = None) -> BeautifulSoup:
+    """The page of a notebook with these cells."""
+    file = folder / "a notebook.ipynb"
+    file.write_text(nbformat.writes(new_notebook(cells=list(cells), metadata=metadata or {})), encoding="utf-8")
+    assert main(["nbhtml", str(file)]) == 0
+    return BeautifulSoup((folder / "a notebook.html").read_text(encoding="utf-8"), "html.parser")
+
+
+def html_cell(html: str, **more: str) -> Any:
+    return new_code_cell("1", outputs=[new_output("display_data", {"text/plain": "x", "text/html": html, **more})])
+
+
+def policy_of(page: BeautifulSoup) -> str:
+    assert page.head is not None
+    first = page.head.find(True)
+    assert first is not None
+    assert first["http-equiv"] == "Content-Security-Policy"
+    return str(first["content"])
+
+
+def test_nothing_is_loaded_from_elsewhere(tmp_path: Path) -> None:
+    loading = (
+        '<script src="https://cdn.invalid/a.js"></script><link rel="stylesheet" href="//cdn.invalid/a.css">'
+        '<img src="https://cdn.invalid/a.png" alt="a plot"><img src="https://cdn.invalid/b.png" srcset="https://cdn.invalid/2x">'
+        '<iframe src="https://cdn.invalid/"></iframe><object data="x.swf"></object><base href="https://cdn.invalid/">'
+        '<meta http-equiv="refresh" content="0;url=https://cdn.invalid/"><video src="https://cdn.invalid/v"></video>'
+    )
+    widgets = {"application/vnd.jupyter.widget-state+json": {"state": {"m": {"secret-state": 1}}}}
+    page = converted(
+        tmp_path,
+        new_markdown_cell("$x^2$ ![remote](https://cdn.invalid/c.png)\n\n<script>alert(1)</script>"),
+        html_cell(loading, **{"application/javascript": "alert(2)"}),
+        metadata={"widgets": widgets, "title": HOSTILE[0]},
+    )
+    text = str(page)
+    assert "secret-state" not in text
+    assert "alert(" not in text
+    assert "cdnjs" not in text
+    assert [element for element in page.find_all(src=True) if not str(element["src"]).startswith("data:")] == []
+    assert page.find_all(["link", "base", "object", "video", "script", "iframe"]) == []
+    assert [link["href"] for link in page.find_all("a", string=re.compile("a plot|remote|picture"))] == [
+        "https://cdn.invalid/c.png", "https://cdn.invalid/a.png", "https://cdn.invalid/b.png",
+    ]  # fmt: skip
+    assert policy_of(page).startswith("default-src 'none'; script-src 'none'; style-src 'unsafe-inline'; img-src data: blob:;")
+    assert len(page.find_all("meta", attrs={"http-equiv": True})) == 1
+    assert page.title is not None
+    assert page.title.get_text() == HOSTILE[0]
+
+
+def test_pictures_beside_the_notebook_are_inside_the_page(tmp_path: Path) -> None:
+    (tmp_path / "pixel.png").write_bytes(PIXEL)
+    page = converted(tmp_path, new_markdown_cell("![dot](pixel.png) ![gone](missing.png)"))
+    (picture,) = page.find_all("img")
+    assert str(picture["src"]).startswith("data:image/png;base64,")
+    assert "gone" in page.get_text()
+
+
+def test_a_view_keeps_its_frame_and_the_page_allows_its_scripts(tmp_path: Path) -> None:
+    write_cassette(tmp_path / "a.cassette.jsonl", siblings())
+    html = cl.explore(cl.load(tmp_path / "a.cassette.jsonl"))._repr_mimebundle_()[0]["text/html"]
+    page = converted(tmp_path, html_cell(html))
+    (frame,) = page.find_all("iframe")
+    assert 'data-cassette-theme="light"' in str(frame["srcdoc"])
+    own = re.search(r"script-src ([^;]*);", str(frame["srcdoc"]))
+    assert own is not None
+    for name in own[1].split():
+        assert name in policy_of(page)
+    assert policy_of(page).count("sha256-") == len(own[1].split()) + 1, "and that of what makes the picture give way"
+    assert "data-cassette-still" in str(page)
+
+
+def test_a_frame_that_only_claims_to_be_ours_gets_no_rights(tmp_path: Path) -> None:
+    claimed = "script-src 'sha256-" + "A" * 43 + "='"
+    for sandbox in ('sandbox="allow-scripts allow-same-origin"', ""):
+        frame = f'<iframe data-cassette-live="yes" {sandbox} srcdoc="{claimed}; &lt;title&gt;"></iframe>'
+        assert "AAAA" not in policy_of(converted(tmp_path, html_cell(frame)))
+
+
+def test_a_page_with_bodies_is_said_to_have_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    converted(tmp_path, html_cell(MARKED))
+    told = capsys.readouterr()
+    assert "1 output was made with bodies, and the page has it; `cassette-lab strip" in told.err
+    assert "nothing is loaded from elsewhere" in told.out
+
+
+def test_the_same_notebook_gives_the_same_page(tmp_path: Path) -> None:
+    cell = html_cell("<b>x</b>", **{"application/javascript": "1"})
+    assert str(converted(tmp_path, cell)) == str(converted(tmp_path, cell))
+
+
+def test_the_notebook_itself_is_not_written_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "a.html"
+    file.write_text(nbformat.writes(new_notebook()))
+    assert main(["nbhtml", str(file)]) == 1
+    assert "would write over the notebook" in capsys.readouterr().err
+    assert main(["nbhtml", str(file), "-o", str(tmp_path / "sub" / "b.html")]) == 0
+    assert (tmp_path / "sub" / "b.html").exists()

@@ -1,0 +1,178 @@
+"""``cassette-lab strip``: outputs made with bodies go, everything else stays byte for byte."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+
+import cassette_lab as cl
+from cassette_lab.cli import main
+from cassette_lab.errors import FormatError
+from cassette_lab.views.notebook_bodies import WIDGET_STATE, WIDGET_VIEW, without_bodies
+from tests.unit.cassette_samples import siblings
+from tests.unit.cassette_samples import write as write_cassette
+
+SECRET = "what-was-said"  # noqa: S105 - to be looked for
+MARKED = f'<div data-cassette-bodies="yes">{SECRET}</div>'
+
+
+def shown(html: str = "", text: str = "", **more: Any) -> Any:
+    """An output as a kernel would send it."""
+    return new_output("display_data", {"text/plain": text, **({"text/html": html} if html else {})}, **more)
+
+
+def notebook(*outputs: Any) -> Any:
+    """A notebook with these outputs in one cell, between others."""
+    return new_notebook(
+        cells=[
+            new_markdown_cell("# Größen\n", id="a"),
+            new_code_cell("1", id="b", outputs=[new_output("stream", text="fine\n")], execution_count=1),
+            new_code_cell("2", id="c", outputs=list(outputs), execution_count=2),
+            new_code_cell("3", id="d"),
+        ]
+    )
+
+
+def texts(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+KEPT = shown("<b>kept</b>", "kept", metadata={"other": {"bodies": True}})
+
+
+@pytest.mark.parametrize(
+    "marked",
+    [
+        shown(MARKED, "x"),
+        shown(f"<iframe srcdoc='&lt;html data-cassette-bodies=&quot;yes&quot;&gt;{SECRET}'></iframe>"),
+        shown(f"<p>{SECRET}</p>", metadata={"cassette_lab": {"bodies": True}}),
+        new_output("stream", text=f"<html lang=en data-cassette-bodies=yes>{SECRET}"),
+        shown("<table><th>call_key</th><th>prompt</th><td>" + SECRET),
+        shown("<table><th>session_id</th>\n<th>result</th><td>" + SECRET),
+        shown(text=f"pyarrow.Table\ncall_key: string\noutput: string\n----\noutput: [[{SECRET}]]"),
+        shown(text=f"[{{'call_key': 'a', 'error_message': '{SECRET}'}}]"),
+    ],
+)
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_outputs_with_bodies_go_and_the_others_stay(marked: Any, place: int) -> None:
+    outputs = [KEPT, KEPT]
+    outputs.insert(place, marked)
+    stripped = without_bodies(nbformat.writes(notebook(*outputs)))
+    assert (stripped.outputs, stripped.widgets) == (1, 0)
+    assert stripped.text == nbformat.writes(notebook(KEPT, KEPT))
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        shown("<table><th>prompt</th><th>output</th>", "call_key"),
+        shown("<table><th>call_key</th><th>prompt_blocks</th>"),
+        shown(text="pyarrow.Table\ncall_key: string\nprompt_bytes: int64\n"),
+        shown("<p>data-cassette-bodies=&quot;no&quot;</p>"),
+        new_output("error", ename="KeyError", evalue="prompt", traceback=["call_key: prompt"]),
+    ],
+)
+def test_what_only_looks_a_little_like_it_stays(kept: Any) -> None:
+    text = nbformat.writes(notebook(kept))
+    assert without_bodies(text).text == text
+
+
+@pytest.mark.parametrize("layout", [{"indent": 1}, {"indent": 4, "ensure_ascii": True}, {"separators": (",", ":")}])
+def test_the_rest_of_the_file_stays_byte_for_byte(layout: dict[str, Any]) -> None:
+    made = notebook(KEPT, shown(MARKED), KEPT, shown(MARKED), shown(MARKED))
+    whole = json.dumps(made, ensure_ascii=layout.pop("ensure_ascii", False), **layout)
+    stripped = without_bodies(whole)
+    assert stripped.outputs == 3
+    assert stripped.text == json.dumps(notebook(KEPT, KEPT), ensure_ascii="\\u00f6" in whole, **layout)
+    alone = json.dumps(notebook(shown(MARKED)), **layout)
+    assert json.loads(without_bodies(alone).text) == notebook()
+
+
+def test_states_of_widgets_that_show_bodies_go_with_their_outputs() -> None:
+    view = {"model_id": "one", "version_major": 2, "version_minor": 0}
+    states = {
+        "zero": {"state": {"value": 1}},
+        "one": {"state": {"tables": SECRET}},
+        "two": {"state": {"options": {"bodies": True}, "tables": SECRET}},
+        "three": {"state": {"options": {"bodies": False}}},
+    }
+    made = notebook(new_output("display_data", {"text/html": MARKED, WIDGET_VIEW: view}))
+    made.metadata["widgets"] = {WIDGET_STATE: {"state": states, "version_major": 2, "version_minor": 0}}
+    stripped = without_bodies(nbformat.writes(made))
+    assert (stripped.outputs, stripped.widgets) == (1, 2)
+    assert SECRET not in stripped.text
+    assert set(json.loads(stripped.text)["metadata"]["widgets"][WIDGET_STATE]["state"]) == {"zero", "three"}
+
+
+def test_all_displays_of_ours_that_show_what_was_said_are_found(tmp_path: Path) -> None:
+    write_cassette(tmp_path / "a.cassette.jsonl", siblings())
+    whole, plain = (cl.load(tmp_path / "a.cassette.jsonl", bodies=bodies) for bodies in (True, False))
+    page = cl.report(whole, tmp_path / "report.html", bodies=True).read_text()
+    with_bodies = [
+        shown(cl.explore(whole, bodies=True)._repr_mimebundle_()[0]["text/html"]),
+        shown(whole.sql("select output as answer from calls")._repr_mimebundle_()["text/html"]),
+        shown(whole.to_pandas().to_html(max_cols=20)),
+        shown(text=str(whole.calls)),
+        shown(text=repr(whole.calls.slice(0, 1).to_pylist())),
+        new_output("stream", text=page),
+    ]
+    without = [
+        shown(cl.explore(whole)._repr_mimebundle_()[0]["text/html"]),
+        shown(whole._repr_mimebundle_()["text/html"], repr(whole)),
+        shown(plain.sql("select label from calls")._repr_mimebundle_()["text/html"]),
+        shown(plain.to_pandas().to_html(max_cols=20)),
+        shown(text=str(plain.calls)),
+        new_output("stream", text=cl.report(plain, tmp_path / "report.html").read_text()),
+    ]
+    for output in with_bodies:
+        assert without_bodies(nbformat.writes(notebook(output))).outputs == 1, texts(output)[:200]
+    for output in without:
+        assert without_bodies(nbformat.writes(notebook(output))).outputs == 0, texts(output)[:200]
+
+
+def test_strip_works_in_place_or_into_another_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "a.ipynb"
+    file.write_text(nbformat.writes(notebook(KEPT, shown(MARKED))) + "\n", encoding="utf-8")
+    file.chmod(0o640)
+    before = file.read_bytes()
+    assert main(["strip", str(file), "-o", str(tmp_path / "b.ipynb")]) == 0
+    assert capsys.readouterr().out == f"{tmp_path / 'b.ipynb'}: removed 1 output made with bodies\n"
+    assert file.read_bytes() == before
+    assert main(["strip", str(file)]) == 0
+    assert file.read_bytes() == (tmp_path / "b.ipynb").read_bytes()
+    assert SECRET.encode() not in file.read_bytes()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o640
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.ipynb", "b.ipynb"]
+    changed = file.stat().st_mtime_ns
+    capsys.readouterr()
+    assert main(["strip", str(file)]) == 0
+    assert capsys.readouterr().out == f"{file}: no output was made with bodies\n"
+    assert file.stat().st_mtime_ns == changed
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"cells": 1}', '{"cells": [', "[" * 100_000, "\ufeff\x00"])
+def test_what_is_no_notebook_is_refused_in_one_sentence(tmp_path: Path, text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(FormatError):
+        without_bodies(text)
+    file = tmp_path / "a.ipynb"
+    file.write_text(text, encoding="utf-8")
+    for verb in ("strip", "nbhtml"):
+        assert main([verb, str(file)]) == 1
+        told = capsys.readouterr().err
+        assert told.startswith(f"cassette-lab: {file}: this is not a")
+        assert told.count("\n") == 1
+    assert file.read_text(encoding="utf-8") == text
+    file.write_bytes(b"\xff\xfe")
+    assert main(["strip", str(file)]) == main(["nbhtml", str(file)]) == 1
+    assert capsys.readouterr().err.count("no UTF-8") == 2
+
+
+def test_a_notebook_that_is_not_there_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["strip", str(tmp_path / "no.ipynb")]) == main(["nbhtml", str(tmp_path / "no.ipynb")]) == 1
+    assert capsys.readouterr().err.count("no.ipynb: No such file") == 2

@@ -8,6 +8,7 @@ Source: cassette format, Diff.
 from __future__ import annotations
 
 import html
+import importlib
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
@@ -136,6 +137,11 @@ class CassetteDiff:
     def alignment(self) -> Alignment:
         """Which rows of the two tables are the same call."""
         return align(self.expected, self.actual)
+
+    def view(self) -> Any:
+        """Both runs side by side (``cl.side_by_side``)."""
+        # A room of a lower floor: the views are looked up when somebody wants to look.
+        return importlib.import_module("cassette_lab").side_by_side(self)
 
     def to_dict(self) -> JsonObject:
         """The original's document, whole. For large cassettes ``json_chunks`` does not hold it all."""

@@ -116,6 +116,15 @@ def test_a_comparison_selects_calls_of_both_runs() -> None:
     view.close()
 
 
+def test_a_diff_gives_its_view(tmp_path: Path) -> None:
+    path = save(tmp_path / "a.cassette.jsonl", sample(3))
+    view = cl.diff(path, path).view()
+    assert view.kind == "diff"
+    assert view.notes[0] == "equivalent: 3 calls, same outcomes"
+    assert view.widget.options["trust"] == {"state": "verified", "words": "both chains verified"}
+    view.close()
+
+
 def test_what_is_synced_is_bounded_and_the_rest_is_sent_when_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     table = many_calls(20_000)
     view = cl.timeline(table)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Locator, Page
+from playwright.sync_api import Error, Locator, Page
 
 from cassette_lab.flight.model import FlightRecord, Outcome, Snapshot
 from cassette_lab.flight.reader import save_snapshot
@@ -56,12 +56,19 @@ def hostile() -> list[bytes]:
 class Viewer:
     """JupyterLab with the file browser on our folder."""
 
-    def __init__(self, window: Window, path: str = f"lab/tree/{RUNS}?reset&") -> None:
-        self.page: Page = window.page
+    def __init__(self, window: Window, path: str | None = f"lab/tree/{RUNS}?reset&", page: Page | None = None) -> None:
+        """In the window's page, or another one of its browser."""
+        self.page = page or window.page
         self.window = window
         self.errors: list[str] = []
-        self.page.on("pageerror", lambda error: self.errors.append(error.stack or str(error)))
-        self.goto(path)
+        self.page.on("pageerror", self._failed)
+        if path is not None:
+            self.goto(path)
+
+    def _failed(self, error: Error) -> None:
+        """Ours only: JupyterLab and Notebook have some of their own."""
+        if "labextensions/cassette-lab" in (error.stack or ""):
+            self.errors.append(error.stack or "")
 
     def goto(self, path: str) -> None:
         self.page.goto(f"{self.window.lab.address}/{path}token={TOKEN}")

@@ -15,7 +15,9 @@ import {
 import { count } from '../words.ts';
 import { isCassette, isFlight } from './kinds.ts';
 import { nameOf, sentence, type Shown } from './reading.ts';
-import { ENABLE } from './server.ts';
+
+/** How a server without its half can have it; also where it was switched off. */
+const ENABLE = 'jupyter server extension enable cassette_lab.server.jupyter';
 
 /** Larger files are left to the server half. */
 export const MOST_BYTES = 20 * 1024 * 1024;

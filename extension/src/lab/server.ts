@@ -6,9 +6,6 @@ import type { Wish } from './reading.ts';
 
 const API = 'cassette-lab/api';
 
-/** How a server without its half can have it; also where it was switched off. */
-export const ENABLE = 'jupyter server extension enable cassette_lab.server.jupyter';
-
 /** The server does not know our addresses. */
 export class NoServerHalfError extends Error {}
 

@@ -25,10 +25,17 @@ LAST_WORD: Final = re.compile(r"""(?P<word>(?:"[^"]*"?|'[^']*'?|[^\s"'])*)\Z""")
 @context_matcher(identifier="cassette_lab.cassette", priority=200)
 def cassette_matcher(context: CompletionContext) -> SimpleMatcherResult:
     """What may stand at the cursor of a ``%cassette`` line; nothing for any other line."""
-    line = _LINE.fullmatch(context.text_until_cursor)
+    return completed(context, _LINE, candidates)
+
+
+def completed(
+    context: CompletionContext, magic_line: re.Pattern[str], words_of: Callable[[str], tuple[str, list[str]]]
+) -> SimpleMatcherResult:
+    """A matcher's answer: ``words_of`` the ``arguments`` where the cursor is on such a line, else nothing."""
+    line = magic_line.fullmatch(context.text_until_cursor)
     if line is None:
         return {"completions": []}
-    fragment, words = candidates(line["arguments"])
+    fragment, words = words_of(line["arguments"])
     return {
         "completions": [SimpleCompletion(word, type="magic") for word in words],
         "suppress": True,

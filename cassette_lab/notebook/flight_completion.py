@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMatcherResult, context_matcher
+from IPython.core.completer import CompletionContext, SimpleMatcherResult, context_matcher
 
 from cassette_lab.flight.command import SHORT_ID_CHARACTERS
 from cassette_lab.flight.insight import FILTERS
 from cassette_lab.flight.model import Snapshot
 from cassette_lab.host.flights import FLIGHTS
-from cassette_lab.notebook.completion import LAST_WORD, files_of
+from cassette_lab.notebook.completion import LAST_WORD, completed, files_of
 from cassette_lab.notebook.flight_options import VERBS
 from cassette_lab.notebook.options import Option
 
@@ -22,16 +22,10 @@ _WORD: Final = re.compile(r"[\w.:-]+")
 @context_matcher(identifier="cassette_lab.flight", priority=200)
 def flight_matcher(context: CompletionContext) -> SimpleMatcherResult:
     """What may stand at the cursor of a ``%flight`` line; nothing for any other line."""
-    line = _LINE.fullmatch(context.text_until_cursor)
-    if line is None:
-        return {"completions": []}
     recorder = FLIGHTS.recorder
-    fragment, words = candidates(line["arguments"], Snapshot() if recorder is None else recorder.snapshot())
-    return {
-        "completions": [SimpleCompletion(word, type="magic") for word in words],
-        "suppress": True,
-        "matched_fragment": fragment,
-    }
+    return completed(
+        context, _LINE, lambda arguments: candidates(arguments, Snapshot() if recorder is None else recorder.snapshot())
+    )
 
 
 def candidates(arguments: str, snapshot: Snapshot) -> tuple[str, list[str]]:

@@ -4,6 +4,7 @@
     python3 dev.py demo [FOLDER]   record, replay, compare and chart a small agent (into demo-output)
     python3 dev.py test [ARGS]     check, then every test, the views' own where there is Node; with ARGS: `pytest ARGS`
     python3 dev.py check           ruff, mypy --strict, the floors between rooms
+    python3 dev.py matrix          the viewer's tests on the oldest JupyterLab and Notebook 7, with the project as a wheel
     python3 dev.py lab             JupyterLab on notebooks/
     python3 dev.py bench [ARGS]    the benchmarks, each figure beside its floor
     python3 dev.py pictures        the README's pictures, taken anew of the real thing
@@ -30,6 +31,8 @@ ROOT = Path(__file__).resolve().parent
 WINDOWS = os.name == "nt"
 OLDEST = (3, 11)
 OLDEST_NODE = 20
+OLDEST_JUPYTER = ("jupyterlab==4.4.*", "notebook==7.4.*")
+MATRIX_TESTS = ("pytest", "playwright", "nbformat", "hypothesis")
 UV = "uv>=0.9,<1"
 PIP_OPTIONS = ("--quiet", "--disable-pip-version-check", "--retries", "2")
 ROOM_NEEDED_BYTES = 2 * 1024**3
@@ -53,7 +56,7 @@ def main(arguments: list[str]) -> int:
     if command in {"help", "--help", "-h"}:
         print((__doc__ or "").strip())
         return 0 if arguments else 1
-    all_commands = (demo, test, check, lab, bench, pictures, run, lock)
+    all_commands = (demo, test, check, matrix, lab, bench, pictures, run, lock)
     commands = {each.__name__: each for each in all_commands}
     if command not in commands:
         raise Stop(f"there is no command {command!r}; there is: {', '.join(commands)}")
@@ -132,6 +135,31 @@ def test(environment: Environment, rest: list[str]) -> int:
     else:
         say(f"browser: skipped, {missing}")
     return finish(results)
+
+
+def matrix(environment: Environment, rest: list[str]) -> int:
+    """The viewer where it must run, too: an environment of its own, the project as people install it, no Node."""
+    environment.prepare()
+    browser, missing = find_browser(environment)
+    if browser is None:
+        raise Stop(missing)
+    environment.variables["CHROMIUM"] = browser
+    folder = ROOT / ".venv-jupyterlab-{}".format(OLDEST_JUPYTER[0].rpartition("==")[2].removesuffix(".*"))
+    python = folder / environment.python.relative_to(environment.folder)
+    wheels = folder / "wheels"
+    uv = [str(environment.python), "-m", "uv"]
+    for step in (
+        [*uv, "venv", "--quiet", "--allow-existing", "--python", str(environment.python), str(folder)],
+        [*uv, "build", "--quiet", "--wheel", "--clear", "--out-dir", str(wheels), str(ROOT)],
+    ):
+        if not environment.quietly(*step):
+            raise Stop("the environment for the matrix could not be made (uv's words are above)")
+    wheel = str(next(wheels.glob("*.whl")))
+    install = [*uv, "pip", "install", "--quiet", "--python", str(python), "--reinstall-package", "cassette-lab"]
+    if not environment.quietly(*install, *OLDEST_JUPYTER, *MATRIX_TESTS, wheel):
+        raise Stop("its packages could not be installed (uv's words are above)")
+    tests = sorted(str(path) for path in (ROOT / "tests" / "browser").glob("test_viewer*.py"))
+    return environment.call("matrix", str(python), "-m", "pytest", "-q", *(rest or tests))
 
 
 def front_end(environment: Environment) -> int:

@@ -34,7 +34,7 @@ def test_python_is_taken_out_unless_it_belongs_to_the_command_that_is_run(
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["frob"], "there is no command 'frob'; there is: demo, test, check, lab, bench, pictures, run, lock"),
+        (["frob"], "there is no command 'frob'; there is: demo, test, check, matrix, lab, bench, pictures, run, lock"),
         (["test", "--python"], "--python needs the path of an interpreter"),
         (["test", "--python", "/nowhere/python"], "/nowhere/python is no Python interpreter that runs"),
         (["run"], "run needs a command"),

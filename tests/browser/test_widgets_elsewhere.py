@@ -15,6 +15,7 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 from nbconvert import HTMLExporter
+from nbformat.sign import NotebookNotary
 from playwright.sync_api import Browser, FrameLocator, Page, Route
 
 from tests.browser.conftest import RUN_ALL, TOKEN, Lab, Window
@@ -174,3 +175,20 @@ def test_notebook_7_shows_widgets(window: Window, lab: Lab) -> None:
     window.page.evaluate("window.jupyterapp.shell.currentWidget.content.activeCellIndex = 2")
     window.page.evaluate("window.jupyterapp.commands.execute('notebook:run-cell')")
     window.page.locator(".jp-OutputArea-output", has_text="['check-api']").wait_for()
+
+
+def test_a_saved_widget_is_drawn_by_a_kernel_that_does_not_know_it(window: Window, lab: Lab, tmp_path: Path) -> None:
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in (CELLS[0], CELLS[4])])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(ROOT))
+        patch.setenv("IPYTHONDIR", str(tmp_path))
+        NotebookClient(notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}).execute()
+    assert "widgets" in notebook.metadata
+    NotebookNotary(data_dir=str(lab.root.parent / "data")).sign(notebook)
+    nbformat.write(notebook, lab.root / "saved.ipynb")
+    window.page.goto(f"{lab.address}/lab/tree/saved.ipynb?reset&token={TOKEN}")
+    root = window.page.locator(".clab-view")
+    root.wait_for()
+    keep(window.page, "saved-state")
+    assert " of 20,000 calls are here: " in root.get_by_role("alert").inner_text()
+    assert root.evaluate("root => root.parentElement.cassetteView.marks().length") > 5

@@ -95,7 +95,7 @@ def _variables(folder: Path, programs: Path) -> Mapping[str, str]:
 
 def _enabled(clone: Path, variables: Mapping[str, str]) -> None:
     front = _run("jupyter", "labextension", "list", folder=clone, variables=variables)
-    here = [line for line in front.splitlines() if EXTENSION in line]
+    here = [line for line in front.splitlines() if line.strip().startswith(f"{EXTENSION} v")]
     if not here or not all("enabled" in line and "OK" in line for line in here):
         raise SystemExit(f"JupyterLab does not have the extension:\n{front}")
     back = _run("jupyter", "server", "extension", "list", folder=clone, variables=variables)

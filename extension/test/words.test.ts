@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
+import { timeTicks } from '../src/model/load.ts';
 import { Fitter, show } from '../src/text.ts';
 import { axisText, count, deltaPercent, deltaText, durationText, numberText, percentText, plural } from '../src/words.ts';
 
@@ -55,4 +56,14 @@ test('texts are cut to the room there is', () => {
   assert.equal(fitter.fit('abcdef', 40), 'abc…');
   assert.equal(fitter.fit('🎼🎼🎼', 20), '🎼…');
   assert.equal(fitter.fit('abc', 5), '');
+});
+
+test('an axis of many days counts days', () => {
+  const day = 86_400_000;
+  const { values, step } = timeTicks(0, 10 * day, 5);
+  assert.deepEqual(
+    values.map((value) => axisText(value, step, 10 * day)),
+    ['0 d', '2 d', '4 d', '6 d', '8 d', '10 d'],
+  );
+  assert.equal(axisText(20_000 * day, 20_000 * day, 100_000 * day), '20,000 d');
 });

@@ -13,12 +13,13 @@ from playwright.sync_api import Browser
 
 import cassette_lab as cl
 from cassette_lab.views.theme import CATEGORIES, category_of
-from cassette_lab.words import duration_text
+from cassette_lab.words import UNKNOWN, duration_text
 from tests.browser.views import ViewPage, opened
 from tests.view_samples import HOSTILE, ROOT, STATIC, call, changed_run, every_outcome, ipc, many_calls, rows_table
 
 CALLS = rows_table("calls", every_outcome())
 SESSIONS = ("sessions", "turns", "steps", "model_calls", "tool_calls")
+AXE = ROOT / "extension" / "node_modules" / "axe-core" / "axe.min.js"
 SINGLE = {"tables": {"calls": CALLS}}
 TWO = {"expected": CALLS, "actual": rows_table("calls", changed_run())}
 
@@ -189,7 +190,7 @@ def test_a_subtree_filters_counts_and_table(browser: Browser, tmp_path: Path) ->
         shown.page.wait_for_timeout(150)
         assert options.nth(0).inner_text() == "all: 3 calls: 1 max-tokens, 1 refusal, 1 aborted"
         assert shown.root().locator("[role=grid]").get_attribute("aria-rowcount") == "4"
-        details = shown.root().locator("[role=region]")
+        details = shown.root().locator(".clab-detail")
         assert "root/docs-5" in details.inner_text()
         assert shown.root().locator("[role=grid] [role=row]").nth(1).inner_text().startswith("5\ndocs")
 
@@ -392,6 +393,120 @@ def test_downloads(browser: Browser, tmp_path: Path) -> None:
         assert lines[0].split(",")[:3] == CALLS.column_names[:3]
         assert len(lines) == len(CALLS) + 2
         assert saved("PNG").startswith(b"\x89PNG")
+
+
+def test_the_mouse_selects_adds_and_folds(browser: Browser, tmp_path: Path) -> None:
+    with opened(browser, tmp_path, [{"view": "explorer", **SINGLE}]) as shown:
+        shown.watch()
+        canvas = shown.tree().locator("canvas")
+        bars = {mark["row"]: mark for mark in shown.marks() if mark.get("part") == "bar"}
+        shown.click_mark(bars[1], canvas)
+        shown.click_mark(bars[4], canvas, modifiers=["Shift"])
+        assert shown.said()["picked"] == {"calls": [1, 4]}
+        shown.click_mark(bars[1], canvas, modifiers=["Shift"])
+        assert shown.said()["picked"] == {"calls": [4]}
+        canvas.dblclick(position={"x": 60, "y": bars[0]["y"] + 4})
+        assert [text.split(",")[0] for text in shown.told()][:2] == ["audit", "docs"]
+        canvas.dblclick(position={"x": 60, "y": bars[0]["y"] + 4})
+        assert [text.split(",")[0] for text in shown.told()][:2] == ["audit", "check-api"]
+
+
+def odd_calls() -> list[dict[str, Any]]:
+    """Calls as no recorder writes them: times that cannot be, keys that are there twice, a label of 10,000 letters."""
+    unknown: dict[str, Any] = {"duration_ms": None, "start_latency_ms": None, "outcome_kind": None, "stop_reason": None}
+    return [
+        call(1, "L" * 10_000), call(2, "zero", at=5, duration_ms=0.0, start_latency_ms=0.0),
+        call(3, "negative", at=10, duration_ms=-50.0, start_latency_ms=-3.0), call(4, "nan", at=20, duration_ms=float("nan")),
+        call(5, "unknown", at=20, **unknown), call(6, "twice", key="k", at=30),
+        call(7, "twice", key="k", at=40, duration_ms=1e17),
+        call(8, "under", "k", at=50), call(9, "late", at=60, start_latency_ms=5000.0), call(10, "", "self", key="self", at=70),
+        call(11, "no start") | {"started_at": None},
+    ]  # fmt: skip
+
+
+def test_odd_calls_are_drawn_and_said(browser: Browser, tmp_path: Path) -> None:
+    with opened(browser, tmp_path, [{"view": "explorer", "tables": {"calls": rows_table("calls", odd_calls())}}]) as shown:
+        keep(shown, "odd")
+        told = [text.split(", ") for text in shown.told()]
+        assert [text[0] for text in told[1:]] == [
+            "zero", "negative", "nan", "unknown", "twice", "under", "twice", "late", "(no label)", "no start",
+        ]  # fmt: skip
+        assert [text[3] for text in told[1:5]] == ["0 ms", "0 ms", UNKNOWN, UNKNOWN]
+        assert told[-1][-1] == "no start on record"
+        bars = [mark for mark in shown.marks() if mark.get("part") == "bar"]
+        width = shown.root().bounding_box()
+        assert width is not None
+        assert all(bar["x"] >= 0 and bar["width"] >= 0 and bar["x"] + bar["width"] <= width["width"] for bar in bars)
+        assert max(map(len, shown.root().get_by_label("label").locator("option").all_inner_texts())) == 60
+
+
+@pytest.mark.parametrize("wide", [400, 1200])
+def test_nothing_overlaps_and_buttons_can_be_hit(browser: Browser, tmp_path: Path, wide: int) -> None:
+    views: list[dict[str, Any]] = [
+        {"view": "explorer", "options": {"title": "run.cassette.jsonl", "downloads": True}, **SINGLE},
+        {"view": "diff", "tables": TWO, "options": {"title": "two runs"}},
+    ]
+    with opened(browser, tmp_path, views) as shown:
+        shown.page.set_viewport_size({"width": wide, "height": 900})
+        shown.page.wait_for_timeout(150)
+        keep(shown, f"wide-{wide}")
+        boxes = shown.page.evaluate(
+            """() => [...document.querySelectorAll('.clab-bar, .clab-panel-head, .clab-scroller, .clab-detail, .clab-strip')]
+                .filter(each => each.offsetParent).map(each => each.getBoundingClientRect())
+                .map(({left, right, top, bottom}) => [left, right, top, bottom])"""
+        )
+        for i, (left, right, top, bottom) in enumerate(boxes):
+            assert right <= wide
+            for other in boxes[:i]:
+                apart = left >= other[1] - 1 or right <= other[0] + 1 or top >= other[3] - 1 or bottom <= other[2] + 1
+                assert apart, (boxes[i], other)
+        controls = shown.page.locator(".clab-view :is(.clab-bar, .clab-panel-head) :is(button, select)").all()
+        for control in controls:
+            box = control.bounding_box()
+            if box is not None:
+                assert min(box["width"], box["height"]) >= 24
+                assert box["x"] + box["width"] <= wide
+        marks = [mark for mark in shown.marks(1) if mark["part"] == "delta"]
+        assert len(marks) == 9
+        sides = [mark for mark in shown.marks(1) if mark["part"] != "delta"]
+        for mark in marks:
+            near = [side for side in sides if side["node"] == mark["node"]]
+            assert all(side["x"] >= mark["x"] + mark["width"] or side["x"] + side["width"] <= mark["x"] for side in near)
+
+
+@pytest.mark.skipif(not AXE.is_file(), reason="extension/node_modules is not installed")
+@pytest.mark.parametrize("dark", [False, True])
+def test_an_accessibility_checker_finds_nothing(
+    browser: Browser, tmp_path: Path, dark: bool, sample_sessions: dict[str, pa.Table]
+) -> None:
+    head = {"title": "run.cassette.jsonl", "trust": {"state": "partial", "words": "torn tail"}, "downloads": True}
+    views: list[dict[str, Any]] = [
+        {"view": "explorer", "options": head, **SINGLE},
+        {"view": "explorer", "options": head | {"progress": 0.3, "problem": "Line 3 is torn."}, "tables": sample_sessions},
+        {"view": "diff", "options": head | {"diff": {"issues": ["providers differ"]}}, "tables": TWO},
+        {"view": "stop_reasons", **SINGLE},
+        {"view": "table", **SINGLE},
+    ]
+    with opened(browser, tmp_path, views, dark=dark) as shown:
+        shown.tree().focus()
+        shown.page.keyboard.press("Space")
+        shown.page.wait_for_timeout(200)
+        shown.page.evaluate(AXE.read_text(encoding="utf-8"))
+        found = shown.page.evaluate(
+            "axe.run('.clab-view').then(said => said.violations.map(each => [each.id, each.nodes.map(node => node.html)]))"
+        )
+        assert found == []
+
+
+def test_high_contrast_has_its_colours_on_the_canvas(browser: Browser, tmp_path: Path) -> None:
+    with opened(browser, tmp_path, [{"view": "explorer", **SINGLE}]) as shown:
+        shown.page.emulate_media(forced_colors="active", color_scheme="dark")
+        shown.page.wait_for_timeout(200)
+        style = "view => getComputedStyle(view).getPropertyValue('--clab-ink')"
+        assert shown.root().evaluate(style).strip() == "CanvasText"
+        canvas = shown.tree().locator("canvas")
+        bar = next(mark for mark in shown.marks() if mark.get("part") == "abort")
+        assert shown.colour(canvas, bar["x"] + 4, bar["y"] + 2) == "#ffffff"
 
 
 def test_rows_out_of_sight_are_not_drawn_and_can_be_reached(browser: Browser, tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ export function choice(name: string, words: readonly string[], changed: (place: 
   const made = el(
     'select',
     { 'aria-label': name, title: name },
-    ...words.map((word, place) => el('option', { value: place }, word)),
+    ...words.map((word, place) => el('option', { value: place }, word.length > 60 ? `${word.slice(0, 59)}…` : word)),
   );
   made.addEventListener('change', () => {
     changed(Number(made.value));

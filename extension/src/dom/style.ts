@@ -6,7 +6,7 @@ const CSS = `
 .clab-view {
   --clab-ink: var(--jp-ui-font-color1, var(--clab-page-ink, #1b1f24));
   --clab-muted: var(--jp-ui-font-color2, var(--clab-page-muted, #59636e));
-  --clab-faint: var(--jp-ui-font-color3, #8b949e);
+  --clab-faint: var(--clab-page-muted, #6a737d);
   --clab-grid: var(--jp-border-color2, var(--clab-page-grid, #d8dee4));
   --clab-paper: var(--jp-layout-color0, var(--clab-page-paper, #ffffff));
   --clab-band: color-mix(in srgb, var(--jp-layout-color2, #edf0f3) 60%, var(--clab-paper));
@@ -20,7 +20,8 @@ const CSS = `
   display: flex;
   flex-direction: column;
   min-height: 120px;
-  overflow: hidden;
+  overflow: hidden auto;
+  container-type: inline-size;
   color: var(--clab-ink);
   background: var(--clab-paper);
   border: 1px solid var(--clab-grid);
@@ -34,7 +35,7 @@ const CSS = `
 .clab-view[data-tone="dark"] {
   --clab-ink: var(--jp-ui-font-color1, var(--clab-page-ink, #e6edf3));
   --clab-muted: var(--jp-ui-font-color2, var(--clab-page-muted, #9da7b3));
-  --clab-faint: var(--jp-ui-font-color3, #6e7681);
+  --clab-faint: var(--clab-page-muted, #8b949e);
   --clab-grid: var(--jp-border-color2, var(--clab-page-grid, #333b45));
   --clab-paper: var(--jp-layout-color0, var(--clab-page-paper, #0f1318));
   --clab-band: color-mix(in srgb, var(--jp-layout-color2, #222a33) 60%, var(--clab-paper));
@@ -44,6 +45,11 @@ const CSS = `
   --clab-slower: #f0883e;
   --clab-quicker: #58a6ff;
   color-scheme: dark;
+}
+@media (forced-colors: active) {
+  .clab-view, .clab-view[data-tone="dark"] {
+    --clab-ink: CanvasText; --clab-muted: CanvasText; --clab-faint: CanvasText; --clab-grid: GrayText; --clab-paper: Canvas; --clab-accent: Highlight; --clab-slower: CanvasText; --clab-quicker: GrayText;
+  }
 }
 .clab-view *, .clab-view *::before { box-sizing: border-box; }
 .clab-view [hidden] { display: none !important; }
@@ -62,18 +68,19 @@ const CSS = `
 .clab-view input[type="search"], .clab-view select, .clab-view button {
   font: inherit; color: var(--clab-ink); background: var(--clab-paper); border: 1px solid var(--clab-grid); border-radius: 4px; height: 24px; padding: 0 7px; margin: 0;
 }
-.clab-view input[type="search"] { width: 170px; flex: 0 1 170px; min-width: 110px; }
-.clab-view select { width: auto; max-width: 126px; padding: 0 3px; text-overflow: ellipsis; }
+.clab-view input[type="search"] { width: 150px; flex: 0 1 150px; min-width: 110px; }
+.clab-view select { width: auto; max-width: 112px; padding: 0 3px; text-overflow: ellipsis; }
 .clab-view button { cursor: pointer; white-space: nowrap; }
 .clab-view button:hover { border-color: var(--clab-accent); }
 .clab-view button[aria-pressed="true"] { background: var(--clab-chosen); border-color: var(--clab-accent); }
 .clab-view button:disabled { opacity: 0.45; cursor: default; }
 .clab-view :focus-visible { outline: 2px solid var(--clab-accent); outline-offset: -2px; }
-.clab-count { color: var(--clab-muted); flex: 1 1 90px; overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
+.clab-count { color: var(--clab-muted); flex: 1 1 60px; overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
 .clab-scroller { position: relative; overflow: auto; overscroll-behavior: contain; outline-offset: -2px; }
 .clab-scroller:focus { outline: none; }
 .clab-scroller:focus-visible { outline: 2px solid var(--clab-accent); }
 .clab-canvas { position: sticky; inset-block-start: 0; inset-inline-start: 0; display: block; touch-action: pan-y; }
+.clab-scroller[role="tree"] { min-height: 136px; }
 .clab-spacer { width: 1px; }
 .clab-hidden { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; top: 0; left: 0; }
 .clab-strip { border-top: 1px solid var(--clab-grid); flex: none; position: relative; }
@@ -82,11 +89,10 @@ const CSS = `
 .clab-split > * { min-width: 0; }
 .clab-split > * + * { border-inline-start: 1px solid var(--clab-grid); }
 .clab-panel { display: flex; flex-direction: column; min-height: 0; min-width: 0; }
-.clab-panel-head { display: flex; align-items: center; gap: 6px; padding: 4px 10px; color: var(--clab-muted); flex: none; }
+.clab-panel-head { display: flex; align-items: center; gap: 6px; padding: 3px 10px; min-height: 30px; color: var(--clab-muted); flex: none; }
 .clab-panel-head strong { color: var(--clab-ink); font-weight: 600; white-space: nowrap; }
 .clab-panel-head span { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
 .clab-view .clab-hint { color: var(--clab-faint); margin: 8px 0 0; }
-.clab-panel-head select, .clab-panel-head button { height: 21px; padding: 0 5px; }
 .clab-detail { overflow: auto; padding: 2px 12px 8px; flex: 1; }
 .clab-view .clab-detail dl { display: grid; grid-template-columns: max-content 1fr; gap: 1px 12px; margin: 0; }
 .clab-view .clab-detail dt { color: var(--clab-muted); float: none; width: auto; margin: 0; font-weight: 400; }
@@ -116,6 +122,12 @@ const CSS = `
 .clab-legend { display: flex; flex-wrap: wrap; gap: 2px 14px; padding: 4px 12px; min-height: 25px; border-top: 1px solid var(--clab-grid); color: var(--clab-muted); flex: none; font-size: 11px; }
 .clab-line { padding: 3px 12px; border-top: 1px solid var(--clab-grid); color: var(--clab-muted); flex: none; font-size: 11px; overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
 .clab-legend span { display: inline-flex; align-items: center; gap: 5px; }
+@container (max-width: 620px) {
+  .clab-split { flex-direction: column; }
+  .clab-split:has(> * + *) { height: 270px !important; }
+  .clab-split > * + * { border-inline-start: 0; border-top: 1px solid var(--clab-grid); }
+  .clab-sides { grid-template-columns: 1fr; }
+}
 `;
 
 const sheets = new WeakMap<Document, CSSStyleSheet>();

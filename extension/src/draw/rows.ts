@@ -264,7 +264,7 @@ export class Rows {
         (this.#told.children[place] as HTMLElement | undefined) ?? this.#told.appendChild(el('div', { role: item }));
       element.id = `${this.#id}-${row}`;
       element.dataset['row'] = String(row);
-      element.setAttribute('aria-level', String(told.level));
+      if (item === 'treeitem') element.setAttribute('aria-level', String(told.level));
       element.setAttribute('aria-posinset', String(told.position));
       element.setAttribute('aria-setsize', String(told.siblings));
       element.setAttribute('aria-selected', String(told.selected));
@@ -280,6 +280,7 @@ export class Rows {
 }
 
 export interface Writing {
+  /** The ink; of small writing a muted one. */
   readonly colour?: string;
   readonly align?: 'left' | 'right' | 'center';
   readonly max?: number;
@@ -289,7 +290,8 @@ export interface Writing {
 /** Write a text whose middle line is at `y`; it is cut where it would be longer than `max`. Returns its width. */
 export function write(frame: Frame, text: string, x: number, y: number, writing: Writing = {}): number {
   const { context, theme } = frame;
-  const { colour = theme.ink, align = 'left', max = Infinity, font = 'font' } = writing;
+  const { align = 'left', max = Infinity, font = 'font' } = writing;
+  const { colour = font === 'small' ? theme.muted : theme.ink } = writing;
   const fitter = font === 'small' ? frame.small : frame.text;
   const fitted = max === Infinity ? text : fitter.fit(text, max);
   const width = fitter.width(fitted);

@@ -71,10 +71,14 @@ export function ticks(from: number, to: number, wanted: number): { values: numbe
   return ticksBy(from, to, step);
 }
 
-/** Ticks of a time axis in milliseconds: seconds, minutes and hours have round numbers of their own. */
+/** Ticks of a time axis in milliseconds: seconds, minutes, hours and days have round numbers of their own. */
 export function timeTicks(from: number, to: number, wanted: number): { values: number[]; step: number } {
   const rough = (to - from) / wanted;
   if (rough < 10_000 || Number.isNaN(rough)) return ticks(from, to, wanted);
+  if (to >= 4 * 86_400_000) {
+    const days = ticks(from / 86_400_000, to / 86_400_000, wanted);
+    return { values: days.values.map((day) => 86_400_000 * day), step: 86_400_000 * days.step };
+  }
   const round = [15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 10_800, 21_600, 43_200, 86_400].map((s) => 1_000 * s);
   const step = round.find((each) => each >= rough);
   return step === undefined ? ticks(from, to, wanted) : ticksBy(from, to, step);

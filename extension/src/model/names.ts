@@ -60,7 +60,7 @@ export function labelOf(forest: Forest, node: number): string {
 
 /** The label of a row of `calls`, with its number where it is not the first call like this. */
 export function callLabel(table: Table, row: number): string {
-  return show(table.text('label', row) ?? NO_LABEL) + again(table, 'occurrence', row);
+  return (show(table.text('label', row) ?? '') || NO_LABEL) + again(table, 'occurrence', row);
 }
 
 function again(table: Table, column: string, row: number): string {

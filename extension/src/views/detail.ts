@@ -19,7 +19,7 @@ export class Detail {
   constructor(state: State) {
     this.#state = state;
     this.#name = el('span');
-    this.#body = el('div', { class: 'clab-detail', tabindex: 0, role: 'region', 'aria-label': 'details' });
+    this.#body = el('div', { class: 'clab-detail', tabindex: 0, role: 'group', 'aria-label': 'details' });
     this.element = el(
       'div',
       { class: 'clab-panel clab-fill' },

@@ -39,6 +39,11 @@ interface Columns {
   readonly actual: readonly [number, number];
 }
 
+/** Whether the column of differences has no room for bars beside the words. */
+function isThin({ delta }: Columns): boolean {
+  return delta[1] - delta[0] < 190;
+}
+
 export class Diff implements RowsSource {
   readonly name = 'Two recordings side by side';
   readonly role = 'tree';
@@ -65,7 +70,7 @@ export class Diff implements RowsSource {
     this.#visible = visibleNodes(comparison.end, this.#folded, null);
     this.#largest = comparison.delta.reduce((most, each) => (Math.abs(each) > most ? Math.abs(each) : most), 0.05);
     this.rows = new Rows(root, this);
-    this.#detail = el('div', { class: 'clab-detail', tabindex: 0, role: 'region', 'aria-label': 'the selected call' });
+    this.#detail = el('div', { class: 'clab-detail', tabindex: 0, role: 'group', 'aria-label': 'the selected call' });
     this.#detail.hidden = true;
     this.element = el(
       'div',
@@ -108,7 +113,7 @@ export class Diff implements RowsSource {
       { title: 'next change (n)' },
     );
     previous.disabled = next.disabled = !changed;
-    const deltas = choice('differences', ['difference in time', 'difference in percent'], (place) => {
+    const deltas = choice('differences', ['bars by time', 'bars by percent'], (place) => {
       this.#relative = place === 1;
       this.rows.invalidate();
     });
@@ -141,9 +146,9 @@ export class Diff implements RowsSource {
   }
 
   #columns(width: number): Columns {
-    const name = Math.round(Math.max(150, width * 0.26));
+    const name = Math.round(Math.max(120, width * 0.26));
     const rest = width - name;
-    const middle = Math.round(rest * 0.3);
+    const middle = Math.round(Math.max(rest * 0.3, 84));
     const half = (rest - middle) / 2;
     return {
       name,
@@ -195,11 +200,14 @@ export class Diff implements RowsSource {
     const delta = comparison.delta[node]!;
     if (Math.abs(delta) >= 0.05) {
       const zero = (columns.delta[0] + columns.delta[1]) / 2;
-      const room = (columns.delta[1] - columns.delta[0]) / 2 - 74;
+      const thin = isThin(columns);
+      const room = (columns.delta[1] - columns.delta[0]) / 2 - (thin ? 4 : 74);
       const share = this.#relative
         ? Math.max(-1, Math.min(1, delta / Math.max(comparison.expected.duration[expected]!, 1e-3) / 2))
         : delta / this.#largest;
-      put('delta', zero, zero + share * Math.max(10, room));
+      put('delta', zero, zero + share * room);
+      // Where there is room for the words alone, the bar runs under them.
+      if (thin) marks.push({ ...marks.pop()!, y: y + ROW_HEIGHT - 4, height: 2 });
     }
     return marks;
   }
@@ -221,19 +229,20 @@ export class Diff implements RowsSource {
     const columns = this.#columns(width);
     const x = this.#indent(node, columns);
     if (comparison.children[node]! > 0) drawTwisty(context, theme.muted, this.#folded[node] === 1, x, middle);
-    const word =
+    const said =
       change === ADDED
         ? '+ added'
         : change === REMOVED
           ? '− removed'
           : (change & OUTCOME) !== 0
-            ? 'outcome'
+            ? '≠ outcome'
             : (change & BOUNDARY) !== 0
-              ? 'boundary'
+              ? '≠ boundary'
               : '';
+    const word = columns.name < 180 ? said.slice(0, 1) : said;
     const taken = word === '' ? 0 : frame.small.width(word) + 10;
     write(frame, this.#label(node), x + 11, middle, { max: columns.name - x - 20 - taken });
-    if (word !== '') write(frame, word, columns.name - 8, middle, { align: 'right', colour: theme.muted, font: 'small' });
+    if (word !== '') write(frame, word, columns.name - 8, middle, { align: 'right', font: 'small' });
     for (const mark of this.#rowMarks(node, width, y)) {
       if (mark.part === 'delta') {
         context.fillStyle = comparison.delta[node]! > 0 ? theme.slower : theme.quicker;
@@ -241,12 +250,12 @@ export class Diff implements RowsSource {
         continue;
       }
       const side = mark.part === 'expected' ? comparison.expected : comparison.actual;
-      this.#drawSide(frame, side, mark.part === 'expected' ? mark.expected : mark.actual, mark, columns[mark.part][1]);
+      this.#drawSide(frame, side, mark.part === 'expected' ? mark.expected : mark.actual, mark, columns[mark.part]);
     }
     this.#drawDelta(frame, node, columns, middle);
   }
 
-  #drawSide(frame: Frame, side: Side, row: number, mark: DiffMark, right: number): void {
+  #drawSide(frame: Frame, side: Side, row: number, mark: DiffMark, [left, right]: readonly [number, number]): void {
     const { context, theme } = frame;
     const category = CATEGORIES[side.category[row]!]!;
     const share = side.duration[row]! > 0 ? Math.min(1, Math.max(0, side.latency[row]! / side.duration[row]!)) : 0;
@@ -262,8 +271,8 @@ export class Diff implements RowsSource {
     const words = durationText(side.duration[row]!);
     const wide = frame.small.width(words);
     const y = mark.y + mark.height / 2;
-    if (end + beyond + 6 + wide <= right + 8) write(frame, words, end + beyond + 5, y, { colour: theme.muted, font: 'small' });
-    else write(frame, words, mark.x - 5, y, { colour: theme.muted, font: 'small', align: 'right' });
+    if (end + beyond + 6 + wide <= right + 8) write(frame, words, end + beyond + 5, y, { font: 'small' });
+    else if (mark.x - 5 - wide >= left) write(frame, words, mark.x - 5, y, { font: 'small', align: 'right' });
   }
 
   #drawDelta(frame: Frame, node: number, columns: Columns, y: number): void {
@@ -281,9 +290,19 @@ export class Diff implements RowsSource {
       comparison.actual.duration[comparison.actualRow[node]!]!,
     );
     const words = this.#relative ? percent : deltaText(delta);
-    if (Math.abs(delta) < 0.05) write(frame, words, zero + 6, y, { colour: theme.faint, font: 'small' });
-    else if (delta > 0) write(frame, words, columns.delta[1] - 4, y, { align: 'right', colour: theme.ink, font: 'small' });
-    else write(frame, words, columns.delta[0] + 4, y, { colour: theme.ink, font: 'small' });
+    if (isThin(columns)) {
+      write(frame, words, zero, y, { align: 'center', colour: theme.ink, font: 'small' });
+      return;
+    }
+    if (Math.abs(delta) < 0.05) {
+      write(frame, words, zero + 6, y, { colour: theme.faint, font: 'small' });
+      return;
+    }
+    // The other measure stands on the side that has no bar.
+    const [place, align] = delta > 0 ? ([columns.delta[1] - 4, 'right'] as const) : ([columns.delta[0] + 4, 'left'] as const);
+    write(frame, words, place, y, { align, colour: theme.ink, font: 'small' });
+    const other = this.#relative ? deltaText(delta) : percent;
+    write(frame, other, zero + (delta > 0 ? -7 : 7), y, { align, font: 'small' });
   }
 
   begin(frame: Frame): void {
@@ -311,15 +330,16 @@ export class Diff implements RowsSource {
       const { values, step } = timeTicks(0, scale.to, Math.max(1, Math.floor((right - left) / 80)));
       for (const value of values) {
         const x = pixelOf(scale, value);
-        write(frame, axisText(value, step, scale.to), x + 2, 29, { font: 'small', colour: theme.muted, max: right + 10 - x });
+        write(frame, axisText(value, step, scale.to), x + 2, 29, { font: 'small', max: right + 10 - x });
         context.fillStyle = theme.grid;
         context.fillRect(Math.round(x), HEAD_HEIGHT - 7, 1, 7);
       }
     }
     const middle = (columns.delta[0] + columns.delta[1]) / 2;
-    write(frame, 'duration', middle, 11, { align: 'center', colour: theme.muted, font: 'small' });
-    write(frame, '← quicker', middle - 8, 29, { align: 'right', colour: theme.muted, font: 'small' });
-    write(frame, 'slower →', middle + 8, 29, { colour: theme.muted, font: 'small' });
+    write(frame, 'duration', middle, 11, { align: 'center', font: 'small' });
+    const thin = isThin(columns);
+    write(frame, thin ? '←' : '← quicker', middle - 8, 29, { align: 'right', font: 'small' });
+    write(frame, thin ? '→' : 'slower →', middle + 8, 29, { font: 'small' });
     context.fillStyle = theme.grid;
     context.fillRect(0, HEAD_HEIGHT - 1, width, 1);
     if (this.count() === 0)

@@ -96,7 +96,7 @@ export function paintAxis(frame: Frame, view: Waterfall): void {
   for (const { x, label } of ticksOf(view)) {
     frame.context.fillStyle = frame.theme.grid;
     frame.context.fillRect(Math.round(x), HEAD_HEIGHT - 6, 1, 6);
-    write(frame, label, x + 4, HEAD_HEIGHT / 2, { colour: frame.theme.muted, font: 'small', max: frame.width - x - 6 });
+    write(frame, label, x + 4, HEAD_HEIGHT / 2, { font: 'small', max: frame.width - x - 6 });
   }
 }
 

@@ -187,7 +187,7 @@ export class State {
     if (by === 'model') return modelOf(forest, node) || '(no model)';
     if (forest.kind[node] === CALL) {
       this.#calls ??= (forest.tables['calls'] ?? Table.empty).words('label');
-      this.#callLabels ??= this.#calls.words.map(show);
+      this.#callLabels ??= this.#calls.words.map((word) => show(word) || NO_LABEL);
       return this.#callLabels[this.#calls.codes[forest.row[node]!]!] ?? NO_LABEL;
     }
     if (forest.kind[node] === MODEL_CALL || forest.kind[node] === REQUEST) return modelOf(forest, node) || '(no model)';

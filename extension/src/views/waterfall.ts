@@ -160,11 +160,10 @@ export class Waterfall implements RowsSource {
     context.fillRect(0, 0, width, HEAD_HEIGHT);
     paintAxis(frame, this);
     write(frame, this.look === 'timeline' ? 'call tree' : 'who called whom', 12, HEAD_HEIGHT / 2, {
-      colour: theme.muted,
       max: this.#split - 90,
       font: 'small',
     });
-    write(frame, 'duration', this.#split - 10, HEAD_HEIGHT / 2, { colour: theme.muted, align: 'right', font: 'small' });
+    write(frame, 'duration', this.#split - 10, HEAD_HEIGHT / 2, { align: 'right', font: 'small' });
     context.fillStyle = theme.grid;
     context.fillRect(0, HEAD_HEIGHT - 1, width, 1);
     context.fillRect(this.#split, 0, 1, height);
@@ -299,8 +298,11 @@ export class Waterfall implements RowsSource {
       this.see(0, this.whole);
       return;
     }
-    const from = Math.min(...picked.map((node) => forest.start[node]!));
-    const to = Math.max(...picked.map((node) => forest.start[node]! + forest.span[node]!));
+    let [from, to] = [Infinity, 0];
+    for (const node of picked) {
+      from = Math.min(from, forest.start[node]!);
+      to = Math.max(to, forest.start[node]! + forest.span[node]!);
+    }
     const margin = Math.max((to - from) * 0.05, 0.5);
     this.see(from - margin, to + margin);
   }

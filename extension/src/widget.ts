@@ -19,11 +19,14 @@ type Callback = (content: unknown, buffers: unknown) => void;
 async function render({ model, el }: { model: Model; el: HTMLElement }): Promise<() => void> {
   let said = JSON.stringify(NOTHING);
   let isWhole = optionsOf(model).partial !== true;
+  // Rows of a comparison have no other names than their places, which a part of its tables does not know.
+  const isNamed = (): boolean => isWhole || model.get('view') !== 'diff';
   const handle = mount(el, {
     view: model.get('view') as MountOptions['view'],
     tables: await unpackedAll(model.get('tables')),
     options: optionsOf(model),
     onSelect: (selection) => {
+      if (!isNamed()) return;
       said = JSON.stringify(selection);
       model.set('selected', selection);
       model.save_changes();
@@ -35,7 +38,7 @@ async function render({ model, el }: { model: Model; el: HTMLElement }): Promise
   // For tests and for whoever looks from the console.
   Object.assign(el, { cassetteView: handle });
   const select = (): void => {
-    handle.select(pickedOf(model.get('selected') as Partial<Selection> | null));
+    if (isNamed()) handle.select(pickedOf(model.get('selected') as Partial<Selection> | null));
   };
   const watched: Readonly<Record<string, Callback>> = {
     'change:view': () => {
@@ -62,6 +65,7 @@ async function render({ model, el }: { model: Model; el: HTMLElement }): Promise
         // As if rows had still come: what a person did in the meantime stays.
         handle.update({ options: { ...optionsOf(model), progress: 1 } });
         handle.update({ tables, options: told.options ?? {} });
+        if (model.get('view') === 'diff') select();
       });
     },
   };

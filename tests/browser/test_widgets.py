@@ -266,3 +266,22 @@ def test_running_a_cell_again_leaves_no_widgets_behind(window: Window, lab: Lab)
         run_cell(window, 1)
         Shown(window, 1)
     assert run_cell(window, 2) == before == "2"
+
+
+def test_a_long_comparison_selects_in_the_whole_tables(window: Window, lab: Lab) -> None:
+    begin(
+        window,
+        lab,
+        "long_diff",
+        "runs = [many_calls(6_000), many_calls(6_000)]\nview = cl.side_by_side(*runs)\nview.selected = [5_000]\nview",
+        "print(view.selected['sequence'].to_pylist(), view.selection['expected'].num_rows)",
+    )
+    shown = Shown(window, 1)
+    shown.root.get_by_text("6,000 and 6,000 calls").wait_for()
+    assert run_cell(window, 2) == "[5001] 0"
+    shown.tree.focus()
+    window.page.keyboard.press("Home")
+    window.page.keyboard.press("Space")
+    window.page.wait_for_timeout(500)
+    keep(window, "widget-long-diff")
+    assert run_cell(window, 2) == "[1] 1"

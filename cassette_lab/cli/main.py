@@ -13,7 +13,7 @@ from cassette_lab.cassette.without_pandas import do_without_pandas
 from cassette_lab.cli.commands import COMMANDS
 from cassette_lab.cli.grammar import UsageError
 from cassette_lab.cli.output import complain, say
-from cassette_lab.cli.process import discard_output, settle_streams
+from cassette_lab.cli.process import discard_output, settle_streams, start_without_grammars
 from cassette_lab.errors import CassetteLabError
 
 INTERRUPTED: Final = 130
@@ -39,6 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     own_process = arguments is None
     if arguments is None:
         settle_streams()
+        start_without_grammars()
         arguments = sys.argv[1:]
     try:
         code = _dispatch(arguments, own_process=own_process)

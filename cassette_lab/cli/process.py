@@ -26,3 +26,11 @@ def discard_output() -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, descriptor)
     os.close(nowhere)
+
+
+def start_without_grammars() -> None:
+    """Spare this process a second: where charts are drawn, jsonschema would build a grammar of IRIs, which nothing here checks.
+
+    It does without where that cannot be imported, and so does whoever asks for it later.
+    """
+    sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]  # Python's own mark of such a module

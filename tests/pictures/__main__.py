@@ -153,7 +153,7 @@ def notebook(browser: Browser, lab: Lab, target: Path) -> None:
 
 def report(browser: Browser, lab: Lab, target: Path) -> None:
     """A report of both days, as a colleague opens it, on a dark screen."""
-    made = cl.report(lab.root / FIRST, lab.root / "report.html", title="Release check, two days")
+    made = cl.report(lab.root / FIRST, lab.root / "report.html", title="Release check, two days", compare=lab.root / SECOND)
     with opened(browser, made.as_uri(), 900, dark=True) as page:
         page.locator(SHOWN).nth(3).wait_for()
         page.wait_for_timeout(300)

@@ -32,11 +32,17 @@ async function mountFrom(element: HTMLElement, place: number): Promise<void> {
     const theme = cassetteTheme === 'light' || cassetteTheme === 'dark' ? cassetteTheme : 'auto';
     views.set(element.id || String(place), mount(element, { view: cassetteView as ViewName, tables, options, theme }));
     element.dataset['cassetteMounted'] = 'yes';
+    // Tables that cannot be read are told by the view itself; what the page has in its place shall be seen, too.
+    if (element.querySelector('.clab-view > .clab-message[role=alert]') !== null) failed();
   } catch (error) {
-    document.documentElement.dataset['cassetteLive'] = 'failed';
+    failed();
     element.textContent = `This view cannot be shown: ${reasonOf(error)}`;
     element.setAttribute('role', 'alert');
   }
+}
+
+function failed(): void {
+  document.documentElement.dataset['cassetteLive'] = 'failed';
 }
 
 function blockOf(id: string): string {

@@ -57,12 +57,16 @@ def test_the_tables_and_charts_are_there(tmp_path: Path, monkeypatch: pytest.Mon
     assert names["lab"].calls.num_rows == 5
     assert names["lab"].calls.schema.field("duration_ms").metadata[b"unit"] == b"ms"
     assert "<html" in (tmp_path / "report.html").read_text("utf-8")
+    (block,) = [block for block in blocks("python") if "compare=" in block]
+    exec(block, names)  # noqa: S102 - our own README
+    assert "Compared with another run" in (tmp_path / "report.html").read_text("utf-8")
 
 
 def test_the_sample_sessions_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     names: dict[str, Any] = {}
-    exec(f"import cassette_lab as cl\n{blocks('python')[3]}", names)  # noqa: S102 - our own README
+    (block,) = [block for block in blocks("python") if "cl.open_session(" in block]
+    exec(f"import cassette_lab as cl\n{block}", names)  # noqa: S102 - our own README
     assert names["lab"].sessions.num_rows == names["lab"].tree().num_rows > 1
     assert names["log"].header.id == "release-check"
 

@@ -10,16 +10,14 @@ import atexit
 import os
 import pickle
 import selectors
-import socket
 import subprocess
-import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, Final
 
+from cassette_lab.processes import start_connected
 from cassette_lab.session.helper_process import DONE, READY, TOLD, receive_message, send_message
 
 PATIENCE_S: Final = 60.0
@@ -37,7 +35,7 @@ class Helper:
         self.tasks: deque[int] = deque()
         self._asked: set[Callable[..., Any]] = set()
         self._ready: set[Callable[..., Any]] = set()
-        self._connection, process = _start()
+        self._connection, process = start_connected("cassette_lab.session.helper_process")
         self._connection.settimeout(PATIENCE_S)
         self._heard_at = time.monotonic()
         self.process: subprocess.Popen[bytes] | None = process
@@ -143,29 +141,6 @@ class Helper:
         elif now - self._heard_at > PATIENCE_S:
             self.end()
         return has_said
-
-
-def _start() -> tuple[socket.socket, subprocess.Popen[bytes]]:
-    if not sys.executable or os.name != "posix":
-        raise OSError("this Python cannot share work with a second process")
-    connection, other = socket.socketpair()
-    with other:
-        home = str(Path(__file__).parents[2])
-        command = [sys.executable, "-P", "-m", "cassette_lab.session.helper_process", str(other.fileno())]
-        try:
-            process = subprocess.Popen(  # noqa: S603 - our own module
-                command,
-                pass_fds=[other.fileno()],
-                env={**os.environ, "PYTHONPATH": os.pathsep.join([home, *filter(None, [os.environ.get("PYTHONPATH")])])},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,  # an interrupt from the keyboard is for the first process
-            )
-        except BaseException:
-            connection.close()
-            raise
-    return connection, process
 
 
 atexit.register(Helper.end_current)

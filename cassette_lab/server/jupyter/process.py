@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import subprocess
-import sys
 from collections.abc import AsyncIterator
 from concurrent.futures import Executor
 from contextlib import asynccontextmanager, suppress
-from pathlib import Path
 from typing import BinaryIO, cast
 
+from cassette_lab.processes import start_module
 from cassette_lab.server.jupyter.frames import Event, frame, read_frame
 from cassette_lab.server.jupyter.tasks import Task
 from cassette_lab.server.jupyter.worker import SPARE, TOO_MUCH_MEMORY
@@ -23,15 +21,8 @@ class Worker:
 
     def __init__(self, *arguments: str) -> None:
         """Start it; ``OSError`` where that is not possible."""
-        home = str(Path(__file__).parents[3])
-        self._process = subprocess.Popen(  # noqa: S603 - our own module
-            [sys.executable, "-P", "-m", "cassette_lab.server.jupyter.worker", *arguments],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join([home, *filter(None, [os.environ.get("PYTHONPATH")])])},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,  # an interrupt from the keyboard is for the server, which ends it
-        )
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        self._process = start_module("cassette_lab.server.jupyter.worker", *arguments, **pipes)
         self._input, self._output = cast("BinaryIO", self._process.stdin), cast("BinaryIO", self._process.stdout)
 
     def give(self, task: Task) -> None:

@@ -43,7 +43,8 @@ def _aligned(expected: pa.Table, actual: pa.Table) -> pa.Table:
     old, new = (table.select([*IDENTITY, *_TOLD]) for table in (expected, actual))
     both = old.join(new, list(IDENTITY), join_type="full outer", right_suffix="_actual")
     is_new, is_gone = (pc.is_null(both[name]) for name in ("sequence", "sequence_actual"))
-    is_same = pc.equal(both["outcome_fingerprint"], both["outcome_fingerprint_actual"])
+    ended = (pc.fill_null(both[name], "") for name in ("outcome_fingerprint", "outcome_fingerprint_actual"))
+    is_same = pc.equal(*ended)  # tables need not know fingerprints
     kinds = pa.array(["added", "removed", "", "outcome"])
     change = pc.if_else(is_new, kinds[0], pc.if_else(is_gone, kinds[1], pc.if_else(is_same, kinds[2], kinds[3])))
     order = pc.coalesce(both["sequence"], both["sequence_actual"])

@@ -25,10 +25,6 @@ from tests.browser.conftest import CHROMIUM, FLAGS, RUN_ALL, TOKEN, Lab, jupyter
 ROOT: Final = Path(__file__).resolve().parents[2]
 WIDTH: Final = 1280
 FIRST, SECOND = "runs/monday.cassette.jsonl", "runs/tuesday.cassette.jsonl"
-NOTEBOOK = (
-    "import cassette_lab as cl\n\nlab = cl.load('runs')",
-    "cl.timeline('runs/monday.cassette.jsonl')",
-)
 SHOWN = ".clab-view [role=treeitem]"
 """Rows of a view are on the page."""
 
@@ -141,8 +137,19 @@ def viewer(browser: Browser, lab: Lab, target: Path) -> None:
 
 def notebook(browser: Browser, lab: Lab, target: Path) -> None:
     """A view under its cell."""
-    lab.write("look.ipynb", list(NOTEBOOK))
-    with opened(browser, f"{lab.address}/lab/tree/look.ipynb?reset&token={TOKEN}", 820) as page:
+    under_its_cell(browser, lab, ["import cassette_lab as cl", f"cl.timeline({FIRST!r})"], 760, target)
+
+
+def comparison(browser: Browser, lab: Lab, target: Path) -> None:
+    """Two recordings side by side."""
+    cells = ["import cassette_lab as cl", f"cl.side_by_side({FIRST!r}, {SECOND!r})"]
+    under_its_cell(browser, lab, cells, 800, target)
+
+
+def under_its_cell(browser: Browser, lab: Lab, cells: list[str], height: int, target: Path) -> None:
+    """A notebook that has run, without the file browser beside it."""
+    lab.write("look.ipynb", cells)
+    with opened(browser, f"{lab.address}/lab/tree/look.ipynb?reset&token={TOKEN}", height) as page:
         page.wait_for_selector(".jp-Notebook .jp-CodeCell")
         page.evaluate(RUN_ALL)
         page.locator(SHOWN).nth(3).wait_for()
@@ -153,22 +160,10 @@ def notebook(browser: Browser, lab: Lab, target: Path) -> None:
 
 def report(browser: Browser, lab: Lab, target: Path) -> None:
     """A report of both days, as a colleague opens it, on a dark screen."""
-    made = cl.report(lab.root / FIRST, lab.root / "report.html", title="Release check, two days", compare=lab.root / SECOND)
+    made = cl.report(lab.root / SECOND, lab.root / "report.html", title="Release check, two days", compare=lab.root / FIRST)
     with opened(browser, made.as_uri(), 900, dark=True) as page:
         page.locator(SHOWN).nth(3).wait_for()
         page.wait_for_timeout(300)
-        page.screenshot(path=target)
-
-
-def comparison(browser: Browser, lab: Lab, target: Path) -> None:
-    """Two recordings side by side."""
-    lab.write("compare.ipynb", [f"import cassette_lab as cl\n\ncl.side_by_side({FIRST!r}, {SECOND!r})"])
-    with opened(browser, f"{lab.address}/lab/tree/compare.ipynb?reset&token={TOKEN}", 760) as page:
-        page.wait_for_selector(".jp-Notebook .jp-CodeCell")
-        page.evaluate(RUN_ALL)
-        page.locator(SHOWN).nth(3).wait_for()
-        page.keyboard.press("Control+b")
-        page.wait_for_timeout(800)
         page.screenshot(path=target)
 
 

@@ -1,9 +1,9 @@
 """What Binder would build, built here: ``python -m tests.binder [--pip] [--python PATH]``.
 
 A fresh environment gets what ``binder/`` says, ready-made packages only, on a PATH that has neither Node nor a compiler. Then
-every notebook runs there, JupyterLab has the extension, and ``repo2docker --no-build`` reads the folder. It stops at the
-first thing that fails. Packages are installed by uv, where this environment has it, and with ``--pip`` as Binder does it,
-which takes a minute more.
+every notebook runs there, JupyterLab opens a recording in Chromium, and ``repo2docker --no-build`` reads the folder. It
+stops at the first thing that fails. Packages are installed by uv, where this environment has it, and with ``--pip`` as
+Binder does it, which takes a minute more.
 """
 
 from __future__ import annotations
@@ -19,6 +19,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
+
+from playwright.sync_api import sync_playwright
+
+from tests.browser.conftest import CHROMIUM, FLAGS, TOKEN, jupyterlab
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 SHELL: Final = ("bash", "sh", "env", "uname", "dirname", "rm", "cp", "mkdir", "ls", "cat", "git")
@@ -54,6 +58,8 @@ def main(arguments: list[str]) -> int:
             with _told(notebook.name):
                 execute = ("jupyter", "nbconvert", "--log-level=ERROR", "--to", "notebook", "--execute", "--inplace")
                 _run(*execute, f"notebooks/{notebook.name}", folder=clone, variables=variables)
+        with _told("JupyterLab opens what a notebook recorded"):
+            _look(folder / "look", python, clone / "notebooks" / "runs" / "first.cassette.jsonl")
     return 0
 
 
@@ -101,6 +107,21 @@ def _enabled(clone: Path, variables: Mapping[str, str]) -> None:
     back = _run("jupyter", "server", "extension", "list", folder=clone, variables=variables)
     if not any(SERVER_HALF in line and "enabled" in line for line in back.splitlines()):
         raise SystemExit(f"the server half is not enabled:\n{back}")
+
+
+def _look(folder: Path, python: Path, recording: Path) -> None:
+    """A double-click in Chromium, in the JupyterLab of the new environment."""
+    chromium = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, CHROMIUM)), None)
+    if chromium is None:
+        raise SystemExit("no Chromium found; install one, or name it in the variable CHROMIUM")
+    folder.mkdir()
+    with jupyterlab(folder, python=str(python)) as lab, sync_playwright() as playwright:
+        shutil.copy(recording, lab.root)
+        page = playwright.chromium.launch(executable_path=chromium, args=FLAGS).new_page()
+        page.goto(f"{lab.address}/lab?reset&token={TOKEN}")
+        page.locator(".jp-DirListing-item", has_text=recording.name).dblclick()
+        page.get_by_text("chain verified").wait_for()
+        page.locator(".clab-view [role=treeitem]").nth(4).wait_for()
 
 
 def _repo2docker(python: Path, clone: Path, uv: str | None) -> None:

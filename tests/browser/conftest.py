@@ -90,28 +90,28 @@ class Window:
 @pytest.fixture(scope="session")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """JupyterLab in folders of its own; the pages of Notebook 7 are there, too."""
-    with jupyterlab(tmp_path_factory.mktemp("jupyterlab")) as running:
+    folder = tmp_path_factory.mktemp("jupyterlab")
+    with jupyterlab(folder, "--CassetteLab.spare_seconds=0", "--CassetteLab.allow_bodies=True") as running:
         yield running
 
 
 @contextmanager
-def jupyterlab(folder: Path, *options: str) -> Iterator[Lab]:
-    """A JupyterLab of its own, ended at the end."""
+def jupyterlab(folder: Path, *options: str, python: str = sys.executable) -> Iterator[Lab]:
+    """A JupyterLab of its own, of this environment or that of another ``python``; ended at the end."""
     root = folder / "root"
     root.mkdir()
     _write_settings(folder / "settings")
     port = _free_port()
     address = f"http://127.0.0.1:{port}"
     command = [
-        sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ip=127.0.0.1", f"--port={port}",
+        python, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ip=127.0.0.1", f"--port={port}",
         "--ServerApp.port_retries=0", f"--ServerApp.root_dir={root}", f"--IdentityProvider.token={TOKEN}",
         "--LabApp.news_url=None", "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate", "--expose-app-in-browser",
-        "--JupyterNotebookApp.expose_app_in_browser=True",
-        "--CassetteLab.spare_seconds=0", "--CassetteLab.allow_bodies=True", *options,
+        "--JupyterNotebookApp.expose_app_in_browser=True", *options,
     ]  # fmt: skip
     log = folder / "server.log"
     with log.open("wb") as output:
-        server = subprocess.Popen(command, env=_environment(folder), stdout=output, stderr=subprocess.STDOUT)
+        server = subprocess.Popen(command, env=_environment(folder, python), stdout=output, stderr=subprocess.STDOUT)
         try:
             _wait_for(address, server, log)
             yield Lab(address, root, server)
@@ -154,7 +154,7 @@ def _write_settings(folder: Path) -> None:
         path.write_text(settings)
 
 
-def _environment(folder: Path) -> dict[str, str]:
+def _environment(folder: Path, python: str) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("JUPYTER", "JPY_", "PYTEST"))}
     places: dict[str, Any] = {
         "HOME": folder,
@@ -164,9 +164,10 @@ def _environment(folder: Path) -> dict[str, str]:
         "JUPYTER_RUNTIME_DIR": folder / "runtime",
         "JUPYTERLAB_SETTINGS_DIR": folder / "settings",
         "JUPYTERLAB_WORKSPACES_DIR": folder / "workspaces",
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-        "PYTHONPATH": Path(__file__).parents[2],
+        "PATH": f"{Path(python).parent}{os.pathsep}{os.environ['PATH']}",
     }
+    if python == sys.executable:  # what kernels import is what is tested; another environment has its own
+        places["PYTHONPATH"] = Path(__file__).parents[2]
     return kept | {name: str(place) for name, place in places.items()}
 
 

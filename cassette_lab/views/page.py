@@ -141,7 +141,7 @@ figure.clab { margin: 0 0 24px; min-width: 0 }
   color: var(--clab-page-muted); padding-bottom: 5px; box-shadow: inset 0 -1px var(--clab-page-grid) }
 .clab.table td { padding-block: 4px }
 .clab.table tbody tr:hover td { background: var(--page-band) }
-.clab td.wrap { white-space: normal; overflow-wrap: anywhere; min-width: 14em }
+.clab td.wrap { white-space: normal; overflow-wrap: anywhere; min-width: 10em }
 .clab td.code { white-space: normal; overflow-wrap: anywhere; min-width: 18em }
 .clab td.code bdi { font: 12px ui-monospace, Menlo, Consolas, monospace; color: var(--clab-page-muted) }
 .mark { display: inline-block; width: 1.5em; color: var(--of); font-weight: 700 }

@@ -70,6 +70,15 @@ def test_a_report_is_one_page_and_names_what_was_left_out(
     assert "<h1>a &lt;b&gt;</h1>" in page.read_text("utf-8")
 
 
+def test_a_report_compares_with_the_recording_that_is_named(runs: Path, tmp_path: Path) -> None:
+    file, page = runs / "plain-3.cassette.jsonl", tmp_path / "report.html"
+    assert main(["report", str(file), "-o", str(page), "--compare", str(file)]) == 0
+    text = page.read_text("utf-8")
+    assert 'data-cassette-view="diff"' in text
+    assert '"verdict":"equivalent' in text
+    assert main(["report", str(file), "-o", str(page), "--compare", str(tmp_path / "none")]) == 1
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [

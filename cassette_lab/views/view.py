@@ -200,7 +200,7 @@ class View:
     def _options(self, given: Sent) -> dict[str, Any]:
         options = {**given.options, **trust_of(self.lab), "title": self._heading or title_text(self.lab), "downloads": True}
         if given.note:
-            parts = (options.get("problem"), f"{given.note}.")
+            parts = (options.get("problem"), f"{given.note}. Run the cell to see all of them.")
             return {**options, "partial": True, "problem": " ".join(part for part in parts if part)}
         return options
 

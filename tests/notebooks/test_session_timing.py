@@ -57,11 +57,10 @@ def test_tables_show_the_store_and_its_forest(ran: Any) -> None:
         assert words in text(ran, cell_id)
 
 
-def test_the_waterfall_is_a_picture_with_text_beside_it(ran: Any) -> None:
+def test_the_waterfall_is_live_and_a_picture_with_text_beside_it(ran: Any) -> None:
     (bundle,) = outputs(ran, "waterfall")
-    assert {"text/html", "image/png", "text/plain"} == set(bundle)
-    assert "<svg" in bundle["text/html"]
-    assert "<script" not in bundle["text/html"]
+    assert {"text/html", "application/vnd.jupyter.widget-view+json", "text/plain"} == set(bundle)
+    assert 0 < bundle["text/html"].index("<img ") < bundle["text/html"].index("<iframe ")
     for words in ("Waterfall · release-check", f"after 2 {TIMES} RATE_LIMIT", "565 ms · aborted", "10.4 s"):
         assert words in bundle["text/plain"]
 

@@ -21,7 +21,6 @@ from tests.unit.viewer_server import children, command_of
 from tests.view_samples import HOSTILE
 
 CLOSE_ALL = """async () => {
-    await jupyterapp.restored;
     await jupyterapp.commands.execute('docmanager:save-all');
     await jupyterapp.commands.execute('application:close-all');
 }"""

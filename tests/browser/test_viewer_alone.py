@@ -63,4 +63,4 @@ def test_what_is_read_in_the_browser_is_not_verified(viewer: Viewer, alone: Lab)
     viewer.keep("alone-damaged")
 
     viewer.run("cassette-lab:compare", expected=f"{RUNS}/a.cassette.jsonl", actual=f"{RUNS}/b.cassette.jsonl")
-    expect(viewer.page.locator(".clab-tab:visible [role=alert]")).to_contain_text("is done by the server")
+    expect(viewer.page.locator(".clab-tab:visible [role=alert]")).to_contain_text("are read by the server half")

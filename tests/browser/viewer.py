@@ -72,7 +72,8 @@ class Viewer:
 
     def goto(self, path: str) -> None:
         self.page.goto(f"{self.window.lab.address}/{path}token={TOKEN}")
-        self.page.wait_for_selector("#jupyterlab-splash", state="detached")
+        self.page.wait_for_function("window.jupyterapp !== undefined")
+        self.page.evaluate("jupyterapp.restored")
 
     def item(self, name: str) -> Locator:
         return self.page.locator(".jp-DirListing-item").filter(has=self.page.get_by_text(name, exact=True))

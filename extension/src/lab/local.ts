@@ -28,10 +28,8 @@ type Columns = Readonly<Record<string, (record: Json) => Cell>>;
 
 /** Where `name` can be read: the sentence that says why it cannot, else null. */
 export function hindrance(name: string, bytes: number): string | null {
-  if (!isCassette(name) && !isFlight(name))
-    return `this kind of file is read by the server half of cassette_lab; enable it: ${ENABLE}`;
-  if (bytes > MOST_BYTES)
-    return `files of more than ${count(MOST_BYTES)} bytes are read by the server half of cassette_lab; enable it: ${ENABLE}`;
+  if (!isCassette(name) && !isFlight(name)) return 'this kind of file is read by the server half of cassette_lab';
+  if (bytes > MOST_BYTES) return `files of more than ${count(MOST_BYTES)} bytes are read by the server half of cassette_lab`;
   return null;
 }
 
@@ -45,7 +43,12 @@ export function readText(path: string, text: string): Shown {
   }
 }
 
-export function shown(tables: Shown['tables'], problem: string | null, isBroken = false): Shown {
+/** Nothing, and why. */
+export function refused(reason: string): Shown {
+  return { ...shown({}, null, true), problem: `${reason}; enable it: ${ENABLE}` };
+}
+
+function shown(tables: Shown['tables'], problem: string | null, isBroken = false): Shown {
   const words = isBroken ? 'not read' : 'not verified here';
   const how = `The server half of cassette_lab verifies; enable it: ${ENABLE}`;
   return {

@@ -8,7 +8,7 @@ import { Signal, type ISignal } from '@lumino/signaling';
 import { Widget } from '@lumino/widgets';
 import { mount, reasonOf, type Handle, type RowsByTable, type ViewOptions } from '../index.ts';
 import { matching, namesOf } from './keeping.ts';
-import { hindrance, readText, shown as problemShown } from './local.ts';
+import { hindrance, readText, refused } from './local.ts';
 import { nameOf, Reading, type Shown, type Wish } from './reading.ts';
 import { givesBodies, NoServerHalfError, read } from './server.ts';
 import type { Choice, Settings } from './settings.ts';
@@ -19,6 +19,7 @@ export interface Surroundings {
   readonly settings: Settings;
 }
 
+const SEVERAL = 'folders and comparisons are read by the server half of cassette_lab';
 const HEAD_EVERY_MS = 100;
 const ROWS_EVERY_MS = 250;
 const ROWS_GROW_BY = 1.25;
@@ -163,13 +164,15 @@ export class RunView extends Widget {
   /** Without the server half: what can be read in the browser. */
   async #readHere(path: string): Promise<Shown> {
     const { contents } = this.around;
-    if (this.#wish.paths.length !== 1 || this.#wish.compare)
-      return problemShown({}, 'comparing, and reading several files, is done by the server', true);
+    if (this.#wish.paths.length !== 1 || this.#wish.compare) return refused(SEVERAL);
     const model = await contents.get(path, { content: false });
-    const reason = model.type === 'directory' ? hindrance('', 0) : hindrance(nameOf(path), model.size ?? 0);
-    if (reason !== null) return { ...problemShown({}, reason, true), problem: reason };
-    const whole = await contents.get(path, { content: true, type: 'file', format: 'text' });
-    return readText(path, String(whole.content));
+    const name = model.type === 'directory' ? '' : nameOf(path);
+    const reason = hindrance(name, model.size ?? 0);
+    if (reason !== null) return refused(reason);
+    const text = String((await contents.get(path, { content: true, type: 'file', format: 'text' })).content);
+    // The size of a link is not that of its file.
+    const late = hindrance(name, text.length);
+    return late === null ? readText(path, text) : refused(late);
   }
 
   async #askForBodies(): Promise<void> {

@@ -39,7 +39,7 @@ def main(arguments: list[str]) -> int:
         return 1
     with (
         tempfile.TemporaryDirectory(prefix="cassette-lab-pictures-") as folder,
-        jupyterlab(Path(folder)) as lab,
+        jupyterlab(Path(folder), "--CassetteLab.allow_bodies=False") as lab,
     ):
         asyncio.run(record_both(lab.root))
         photograph(lab, path, target)

@@ -59,14 +59,13 @@ def reported(data: Any, folder: Path, **options: Any) -> str:
 
 
 def test_no_value_of_a_cassette_is_in_a_report(files: tuple[Path, Path], tmp_path: Path) -> None:
-    lab = cl.load(files[0])
+    lab = cl.load(files[0], bodies=True)
     assert len(lab.cassettes) > 20
     report = reported(lab, tmp_path, max_calls=10_000)
     assert "clab-explorer-calls" in report
     assert CANARY not in report
-    each = sorted(files[0].iterdir())
-    for before, after in ((each[0], each[-1]), (each[-1], each[0])):
-        assert CANARY not in reported(cl.load(after), tmp_path, compare=before)
+    before, after = min(files[0].iterdir()), max(files[0].iterdir())
+    assert CANARY not in reported(cl.load(after), tmp_path, compare=before)
 
 
 def test_no_value_is_told_where_it_breaks_a_file(files: tuple[Path, Path], tmp_path: Path) -> None:
@@ -80,7 +79,6 @@ def test_no_value_is_told_where_it_breaks_a_file(files: tuple[Path, Path], tmp_p
 
 def test_with_bodies_the_secret_is_there(files: tuple[Path, Path], tmp_path: Path) -> None:
     assert CANARY in reported(cl.load(files[0], bodies=True), tmp_path, bodies=True, max_calls=10_000)
-    assert CANARY not in reported(cl.load(files[0], bodies=True), tmp_path)
 
 
 def test_no_value_is_in_the_page_of_a_notebook(files: tuple[Path, Path], tmp_path: Path) -> None:
@@ -124,11 +122,9 @@ def test_no_text_of_a_log_is_in_a_report(tmp_path: Path) -> None:
         folder.mkdir()
         broken = b'{"type":"' + CANARY.encode() + b"\n"
         (folder / "session.jsonl").write_bytes(text(header(), *rows[:number]) + broken + text(*rows[number:]))
-    for bodies in (False, True):
-        lab = cl.load(logs, on_error="collect", bodies=bodies)
-        report = reported(lab, tmp_path)
-        assert "clab-explorer-sessions" in report
-        assert CANARY not in report
+    report = reported(cl.load(logs, on_error="collect", bodies=True), tmp_path, bodies=False)
+    assert "clab-explorer-sessions" in report
+    assert CANARY not in report
 
 
 def test_no_value_of_a_flight_record_is_in_a_report(tmp_path: Path) -> None:

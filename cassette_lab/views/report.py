@@ -59,7 +59,7 @@ def report(
     The page loads nothing, and runs its own script alone; without it, and on paper, pictures stand for the live views.
     Nothing a call said is in it unless ``bodies`` is set, which needs a lab loaded with ``bodies=True`` (paths are loaded
     with them); nothing that was said in a session ever is. The same data give the same file, byte for byte. Folders are
-    made. Raises ``ConfigError`` where bodies are missing.
+    made. Raises ``ConfigError`` where bodies are missing, or cassettes to compare.
     """
     if is_diff(data) and compare is None:
         compare = data

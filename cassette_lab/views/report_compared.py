@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from cassette_lab.errors import ConfigError
 from cassette_lab.views.deltas import HasSides
 from cassette_lab.views.rows import Calls, calls_of, loaded, sources_of
 from cassette_lab.views.sending import is_diff
@@ -35,12 +36,16 @@ def data_of(data: Any, *, bodies: bool) -> Any:
 def compared(before: Compared, after: Any, *, bodies: bool) -> tuple[View | None, Sequence[Drawing]]:
     """The view of two recordings (None where a side has several), and charts of the changes.
 
-    ``before``: the recording that ``after`` is compared with, or a cassette diff, which has both sides.
+    ``before``: the recording that ``after`` is compared with, or a cassette diff, which has both sides. Raises
+    ``ConfigError`` where a side has no cassette.
     """
     if is_diff(before):
         view = side_by_side(before, bodies=bodies)
         return view, _changes(view.lab.expected.calls, view.lab.actual.calls)
     earlier = data_of(before, bodies=bodies)
+    for side, name in ((earlier, "the recording to compare with"), (after, "the recording")):
+        if not len(getattr(side, "cassettes", calls_of(side).column_names)):
+            raise ConfigError(f"{name} has no cassette; runs are compared call by call, and session logs have no such calls")
     sides = calls_of(earlier), calls_of(after)
     if any(len(sources_of(side)) > 1 for side in sides):
         return None, [paired_deltas(*sides)]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import cassette_lab as cl
+from cassette_lab.errors import ConfigError
 from tests.unit.cassette_samples import siblings
 from tests.unit.cassette_samples import write as write_cassette
 from tests.unit.test_report import Page, write
@@ -74,3 +75,11 @@ def test_a_file_that_was_not_read_is_told_beside_the_sessions(tmp_path: Path) ->
     _, page = write(tmp_path, cl.load(SAMPLES / "--srv-orders--" / "run-tests", tmp_path / "bad", on_error="collect"))
     assert "1 problem: what could not be verified is not in this report" in page.text
     assert page.headings[1:] == ["Problems", "Explorer", "Sessions", "Where the time went", "What happened when", "Statistics"]
+
+
+def test_session_logs_are_not_compared_as_cassettes(tmp_path: Path) -> None:
+    write_cassette(tmp_path / "a.cassette.jsonl", siblings())
+    for data, other in ((SAMPLES, tmp_path / "a.cassette.jsonl"), (tmp_path / "a.cassette.jsonl", SAMPLES)):
+        with pytest.raises(ConfigError, match="has no cassette"):
+            cl.report(data, tmp_path / "report.html", compare=other)
+    assert not (tmp_path / "report.html").exists()

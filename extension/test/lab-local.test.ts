@@ -83,9 +83,15 @@ test('the Python of a view', () => {
     'import cassette_lab as cl\n\nlab = cl.load("..", bodies=True, on_error="collect")\nlab.problems',
     'lab.to_pandas()',
   ]);
-  const [first, second] = pythonCells({ ...scene, paths: ['x', '../y'], compare: true });
+  const [first, second, third] = pythonCells({
+    ...scene,
+    paths: ['x', '../y'],
+    compare: true,
+    selection: { actual: [7], expected: [] },
+  });
   assert.match(first!, /expected = "x"\nactual = "\.\.\/y"\ncl\.diff\(expected, actual\)/);
   assert.equal(second, 'cl.side_by_side(expected, actual)');
+  assert.equal(third, 'cl.load(actual).calls.take([7])');
 });
 
 test('texts are Python literals, and paths start from the notebook', () => {

@@ -127,6 +127,14 @@ test('two recordings are told apart when both are there', () => {
   assert.deepEqual(shown.trust, { state: 'partial', words: 'a: chain verified · b: verified up to line 3' });
 });
 
+test('logs are not compared call by call, and that is said', () => {
+  const reading = new Reading(PAIR, 1_000);
+  reading.take(state('', 'verified', { kind: 'session', words: '2 files read' }), NOTHING);
+  reading.take({ event: 'end', left_out: {}, complete: true }, NOTHING);
+  assert.equal(reading.shown().isDiff, false);
+  assert.match(reading.shown().problem ?? '', /only cassettes are compared call by call/);
+});
+
 test('an answer that ends too early, and limits, are said', () => {
   const cutOff = new Reading(FILE, 1_000);
   told(cutOff, 'a', [page(['x'])], 1);

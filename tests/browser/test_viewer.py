@@ -20,6 +20,7 @@ from tests.unit.test_scan import sample, save
 from tests.unit.viewer_server import children, command_of
 from tests.view_samples import HOSTILE
 
+SET = "settings => jupyterapp.serviceManager.settings.save('cassette-lab:plugin', settings)"
 CLOSE_ALL = """async () => {
     await jupyterapp.commands.execute('docmanager:save-all');
     await jupyterapp.commands.execute('application:close-all');
@@ -252,6 +253,23 @@ def test_tabs_come_back_after_a_reload(viewer: Viewer) -> None:
     expect(labels.filter(has_text="a.cassette.jsonl → b.cassette.jsonl")).to_have_count(1)
     expect(labels.filter(has_text=re.compile("^a.cassette.jsonl$"))).to_have_count(1)
     expect(viewer.tab().locator(".clab-title")).to_have_text("pair")
+
+
+def test_settings_choose_the_first_view_and_what_a_double_click_does(viewer: Viewer) -> None:
+    viewer.page.evaluate(SET, '{"doubleClick": false, "view": "timeline", "checkSeconds": 0.3}')
+    try:
+        viewer.goto(f"lab/tree/{RUNS}?reset&")
+        viewer.item("b.cassette.jsonl").dblclick()
+        opened = viewer.page.locator("#jp-main-dock-panel .lm-TabBar-tabLabel", has_text="b.cassette.jsonl")
+        opened.wait_for()
+        expect(viewer.page.locator(".jp-Document:visible")).to_have_count(1)
+        assert viewer.page.locator(".clab-tab").count() == 0  # but the editor, or JupyterLab's own viewer of such lines
+        viewer.run("cassette-lab:open", path=f"{RUNS}/b.cassette.jsonl")
+        expect(viewer.tab().locator(".clab-view")).to_have_attribute("data-view", "timeline")
+    finally:
+        viewer.page.evaluate(SET, '{"checkSeconds": 0.3}')
+        viewer.goto(f"lab/tree/{RUNS}?reset&")
+    viewer.open("b.cassette.jsonl")
 
 
 def test_the_view_is_chosen_above_it(viewer: Viewer) -> None:

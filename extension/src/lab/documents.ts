@@ -44,7 +44,7 @@ export class RunDocumentFactory extends ABCWidgetFactory<RunDocument> {
     const load = (): void => {
       view.load().catch(this.buttons.failed);
     };
-    void context.ready.then(() => {
+    const start = (): void => {
       if (view.isDisposed) return;
       load();
       context.fileChanged.connect(load);
@@ -54,7 +54,9 @@ export class RunDocumentFactory extends ABCWidgetFactory<RunDocument> {
       view.disposed.connect(() => {
         context.fileChanged.disconnect(load);
       });
-    });
+    };
+    // Where the file is not there, JupyterLab says so and closes the document.
+    context.ready.then(start, () => undefined);
     return document;
   }
 }

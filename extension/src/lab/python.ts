@@ -26,16 +26,19 @@ export function pythonCells(scene: Scene): string[] {
   const options = `${scene.bodies ? ', bodies=True' : ''}${scene.isWhole ? '' : ', on_error="collect"'}`;
   const load = (path: string): string => `cl.load(${literal(path)}${options})`;
   const [first = '', second = ''] = scene.paths;
-  if (scene.compare)
-    return [
-      `import cassette_lab as cl\n\nexpected = ${literal(first)}\nactual = ${literal(second)}\ncl.diff(expected, actual)`,
-      `cl.side_by_side(expected, actual)`,
-    ];
+  const cells: string[] = [];
+  if (scene.compare) {
+    const names = `expected = ${literal(first)}\nactual = ${literal(second)}`;
+    cells.push(`import cassette_lab as cl\n\n${names}\ncl.diff(expected, actual)`, 'cl.side_by_side(expected, actual)');
+    for (const [side, rows] of Object.entries(scene.selection))
+      if (rows.length > 0) cells.push(asPython({ calls: rows }, `cl.load(${side}${options})`));
+    return cells;
+  }
   const begin =
     scene.paths.length === 1
       ? `lab = ${load(first)}`
       : `lab = cl.load(\n${scene.paths.map((path) => `    ${literal(path)},\n`).join('')}${options === '' ? '' : `    ${options.slice(2)},\n`})`;
-  const cells = [`import cassette_lab as cl\n\n${begin}\nlab${scene.isWhole ? '' : '.problems'}`];
+  cells.push(`import cassette_lab as cl\n\n${begin}\nlab${scene.isWhole ? '' : '.problems'}`);
   if (DRAWN[scene.view] !== '') cells.push(DRAWN[scene.view]);
   else cells.push('lab.to_pandas()');
   for (const [name, rows] of Object.entries(scene.selection)) if (rows.length > 0) cells.push(asPython({ [name]: rows }));

@@ -175,6 +175,8 @@ export class Reading {
     if (this.#failure !== null) parts.push(this.#failure);
     if (this.#isDone && !states.some((each) => each.kind === 'cassette' || each.problem !== null))
       parts.push(...this.#problems());
+    if (this.wish.compare && this.#isDone && parts.length === 0 && states.some((each) => each.kind !== 'cassette'))
+      parts.push('only cassettes are compared call by call; these are shown together');
     for (const [name, rows] of Object.entries(this.#leftOut))
       parts.push(`${plural(rows, 'row')} of ${name} were not sent: the server has a limit (c.CassetteLab.max_rows)`);
     if (this.#isDone)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from cassette_lab.errors import ConfigError
 from cassette_lab.views.deltas import HasSides
+from cassette_lab.views.report_names import without_folders
 from cassette_lab.views.rows import Calls, calls_of, loaded, sources_of
 from cassette_lab.views.sending import is_diff
 from cassette_lab.views.showing import side_by_side
@@ -27,10 +28,10 @@ def data_of(data: Any, *, bodies: bool) -> Any:
     if is_diff(data):
         return data.actual if hasattr(data.actual, "schema") else SimpleNamespace(calls=_named(data.actual))
     if not bodies or hasattr(data, "schema") or hasattr(data, "calls"):
-        return loaded(data)
+        return without_folders(loaded(data))
     from cassette_lab.tables import load
 
-    return load(*([data] if isinstance(data, (str, PathLike)) else data), bodies=True)
+    return without_folders(load(*([data] if isinstance(data, (str, PathLike)) else data), bodies=True))
 
 
 def compared(before: Compared, after: Any, *, bodies: bool) -> tuple[View | None, Sequence[Drawing]]:

@@ -83,3 +83,20 @@ def test_session_logs_are_not_compared_as_cassettes(tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match="has no cassette"):
             cl.report(data, tmp_path / "report.html", compare=other)
     assert not (tmp_path / "report.html").exists()
+
+
+def test_files_of_far_apart_folders_tell_no_folders_of_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here, there = tmp_path / "home" / "someone" / "here", tmp_path / "data" / "secret" / "runs"
+    for folder in (here, there):
+        folder.mkdir(parents=True)
+        write_cassette(folder / "a.cassette.jsonl", siblings())
+    monkeypatch.chdir(here)
+    monkeypatch.setenv("HOME", str(here.parent))
+    lab = cl.load("a.cassette.jsonl", there / "a.cassette.jsonl")
+    assert lab.root == tmp_path
+    assert set(lab.calls["source"].to_pylist()) == {"home/someone/here/a.cassette.jsonl", "data/secret/runs/a.cassette.jsonl"}
+    html, page = write(tmp_path, lab)
+    assert "someone" not in html + page.data
+    assert "secret" not in html + page.data
+    assert {"a.cassette.jsonl", "runs/a.cassette.jsonl"} <= set(page.words)
+    assert len(page.rows("clab-explorer-calls")) == len(lab.calls)

@@ -176,3 +176,16 @@ def test_what_is_added_to_a_ready_environment_is_not_called_a_second_setting_up(
         environment.prepare(tests=tests)
         told.append(capsys.readouterr().err.partition("(")[0])
     assert told == [f"· setting up {tmp_path.name} ", "", f"· adding what this command needs to {tmp_path.name} ", ""]
+
+
+def test_the_environment_has_the_labextension_that_is_built(tmp_path: Path) -> None:
+    environment = dev.Environment(None)
+    environment.folder = tmp_path
+    placed = tmp_path / "share/jupyter/labextensions/cassette-lab"
+    environment.place_labextension()
+    built = dev.contents(dev.ROOT / "cassette_lab" / "labextension")
+    assert dev.contents(placed, but="install.json") == built
+    assert (placed / "install.json").is_file()
+    (placed / "static" / "of-an-older-build.js").write_text("old")
+    environment.place_labextension()
+    assert dev.contents(placed, but="install.json") == built

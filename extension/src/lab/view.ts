@@ -55,6 +55,10 @@ export class RunView extends Widget {
     this.view = around.settings.view;
     this.addClass('clab-tab');
     this.node.tabIndex = -1;
+    // A view keeps keys from JupyterLab, for a notebook's single letters. A tab has none of those: its shortcuts go on working.
+    this.node.addEventListener('focusin', ({ target }) => {
+      if (target instanceof Element) target.removeAttribute('data-lm-suppress-shortcuts');
+    });
     Object.assign(this.node.style, { overflow: 'hidden', minHeight: '0', outline: 'none' });
   }
 

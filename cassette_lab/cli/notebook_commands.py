@@ -16,7 +16,6 @@ from cassette_lab.words import plural
 
 def nbhtml(call: Call) -> int:
     """A notebook as one HTML page beside it, or where ``-o`` says."""
-    from cassette_lab.views.notebook_bodies import without_bodies
     from cassette_lab.views.notebook_page import notebook_page
 
     source = Path(call.operands[0])
@@ -24,12 +23,11 @@ def nbhtml(call: Call) -> int:
     if target.resolve() == source.resolve():
         raise UsageError("nbhtml would write over the notebook; name another file with -o")
     page = notebook_page(source)
-    with_bodies = without_bodies(source.read_text(encoding="utf-8-sig")).outputs
-    _write(target, page.encode("utf-8", "surrogatepass"))
-    if with_bodies:
-        were, first = ("was", "it") if with_bodies == 1 else ("were", "them")
+    _write(target, page.html.encode("utf-8", "backslashreplace"))
+    if page.with_bodies:
+        were, first = ("was", "it") if page.with_bodies == 1 else ("were", "them")
         complain(
-            f"{source}: {plural(with_bodies, 'output')} {were} made with bodies, and the page has {first}; "
+            f"{source}: {plural(page.with_bodies, 'output')} {were} made with bodies, and the page has {first}; "
             f"`cassette-lab strip {source}` takes {first} out"
         )
     say(f"{target}: {target.stat().st_size:,} bytes, nothing is loaded from elsewhere")

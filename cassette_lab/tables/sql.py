@@ -46,7 +46,7 @@ def query(tables: Mapping[str, pa.Table], text: str, *, bodies: bool = False) ->
                 raise ConfigError("the SQL gives no rows; ask with select, from one of: " + ", ".join(tables))
             return SqlResult(relation.to_arrow_table(), bodies=bodies)
         except duckdb.Error as error:
-            raise ConfigError(f"the SQL cannot be run: {_reason(error)}{_way_out(error, tables)}") from None
+            raise ConfigError(f"the SQL cannot be run: {_reason(error, bodies=bodies)}{_way_out(error, tables)}") from None
 
 
 class SqlResult:
@@ -161,8 +161,13 @@ def _number(value: float) -> str:
     return rounded if len(rounded) < len(text) else text
 
 
-def _reason(error: Exception) -> str:
-    """What DuckDB says, in one line: what is wrong, and the name that may be meant."""
+def _reason(error: Exception, *, bodies: bool) -> str:
+    """What DuckDB says, in one line: what is wrong, and the name that may be meant. Of ``bodies`` no value is quoted."""
+    import duckdb
+
+    if bodies and not isinstance(error, (duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException)):
+        kind = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(error).__name__.removesuffix("Exception"))
+        return f"{kind} error, at a value that may be what was said and is not shown"
     first, *others = str(error).strip().splitlines() or [type(error).__name__]
     meant = [line for line in others if line.startswith(("Did you mean", "Candidate bindings"))]
     return show(" ".join([first, *meant[:1]]).rstrip("!"))

@@ -10,11 +10,14 @@ import base64
 import hashlib
 import logging
 import re
+import warnings
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from cassette_lab.errors import FormatError
+from cassette_lab.views.bodies_shown import asks_for_bodies, has_bodies
 
 if TYPE_CHECKING:
     from bs4 import BeautifulSoup, Tag
@@ -37,35 +40,48 @@ _NO_ALT: Final = "No description has been provided for this image"
 _HASH: Final = re.compile(r"sha256-[A-Za-z0-9+/]{43}=")
 
 
-def notebook_page(path: Path) -> str:
+@dataclass(frozen=True)
+class NotebookPage:
+    """A notebook as HTML, and how many of the outputs in it were made with bodies."""
+
+    html: str
+    with_bodies: int
+
+
+def notebook_page(path: Path) -> NotebookPage:
     """The page. Raises ``FormatError`` for a file that is no notebook."""
     from bs4 import BeautifulSoup
     from nbconvert.exporters import HTMLExporter
 
     notebook = _read(path)
+    careful = asks_for_bodies(notebook)
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]
+    with_bodies = sum(has_bodies(output, careful=careful) for output in outputs)
     notebook.metadata.pop("widgets", None)
-    for cell in notebook.cells:
-        for output in cell.get("outputs", ()):
-            for kind in _NOT_FOR_PAGES:
-                output.get("data", {}).pop(kind, None)
+    for output in outputs:
+        for kind in _NOT_FOR_PAGES:
+            output.get("data", {}).pop(kind, None)
     exporter: Any = _untyped(HTMLExporter)(template_name="lab", raw_template=_LAYOUT, embed_images=True, log=_quiet())
     resources = {"metadata": {"name": path.stem, "path": str(path.parent)}}
     html, _ = exporter.from_notebook_node(notebook, resources=resources)
     page = BeautifulSoup(html, "html.parser")
     _settle(page)
-    return str(page)
+    return NotebookPage(str(page), with_bodies)
 
 
 def _read(path: Path) -> Any:
     import nbformat
+    from nbformat.warnings import MissingIDFieldWarning
 
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError:
         raise FormatError("this is not a notebook: its bytes are no UTF-8", path=str(path)) from None
     try:
-        notebook = _untyped(nbformat.reads)(text, as_version=4)
-        nbformat.validate(notebook)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", MissingIDFieldWarning)  # a page has no use for ids of cells
+            notebook = _untyped(nbformat.reads)(text, as_version=4)
+            nbformat.validate(notebook)
     except nbformat.ValidationError as error:
         raise FormatError(f"this is not a valid notebook: {error.message}"[:300], path=str(path)) from None
     except Exception:  # noqa: BLE001 - readers of old formats fail in ways of their own

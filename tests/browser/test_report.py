@@ -213,7 +213,7 @@ def test_a_notebooks_page_has_its_views_alive_from_disk(browser: Browser, tmp_pa
     file = tmp_path / "a.ipynb"
     file.write_text(nbformat.writes(new_notebook(cells=cells)), encoding="utf-8")
     target = tmp_path / "a.html"
-    target.write_text(notebook_page(file), encoding="utf-8")
+    target.write_text(notebook_page(file).html, encoding="utf-8")
     with opened(browser, target) as shown:
         frames = shown.page.locator("iframe")
         assert frames.count() == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -121,3 +122,29 @@ def test_the_notebook_itself_is_not_written_over(tmp_path: Path, capsys: pytest.
     assert "would write over the notebook" in capsys.readouterr().err
     assert main(["nbhtml", str(file), "-o", str(tmp_path / "sub" / "b.html")]) == 0
     assert (tmp_path / "sub" / "b.html").exists()
+
+
+def test_a_notebook_of_an_old_format_is_a_page_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "old.ipynb"
+    cell = {
+        "cell_type": "code",
+        "language": "python",
+        "input": ["print('old')"],
+        "outputs": [],
+        "collapsed": False,
+        "metadata": {},
+    }
+    sheet = {"cells": [cell], "metadata": {}}
+    file.write_text(json.dumps({"nbformat": 3, "nbformat_minor": 0, "metadata": {"name": ""}, "worksheets": [sheet]}))
+    assert main(["nbhtml", str(file)]) == 0
+    assert "old" in file.with_suffix(".html").read_text(encoding="utf-8")
+    assert capsys.readouterr().err == ""
+
+
+def test_half_a_character_is_shown_as_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "half.ipynb"
+    cell = {"cell_type": "markdown", "metadata": {}, "source": "x \ud800 y"}
+    file.write_text(json.dumps({"nbformat": 4, "nbformat_minor": 4, "metadata": {}, "cells": [cell]}))
+    assert main(["nbhtml", str(file)]) == 0
+    assert "x \\ud800 y" in file.with_suffix(".html").read_text(encoding="utf-8")
+    assert capsys.readouterr().err == ""

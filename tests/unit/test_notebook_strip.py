@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 import stat
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import nbformat
 import pytest
+from IPython.core.formatters import DisplayFormatter
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 import cassette_lab as cl
 from cassette_lab.cli import main
-from cassette_lab.errors import FormatError
+from cassette_lab.errors import ConfigError, FormatError
 from cassette_lab.views.notebook_bodies import WIDGET_STATE, WIDGET_VIEW, without_bodies
-from tests.unit.cassette_samples import siblings
+from tests.unit.cassette_samples import header, interaction, result, siblings
 from tests.unit.cassette_samples import write as write_cassette
 
 SECRET = "what-was-said"  # noqa: S105 - to be looked for
@@ -176,3 +178,74 @@ def test_what_is_no_notebook_is_refused_in_one_sentence(tmp_path: Path, text: st
 def test_a_notebook_that_is_not_there_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["strip", str(tmp_path / "no.ipynb")]) == main(["nbhtml", str(tmp_path / "no.ipynb")]) == 1
     assert capsys.readouterr().err.count("no.ipynb: No such file") == 2
+
+
+@pytest.fixture(scope="module")
+def said(tmp_path_factory: pytest.TempPathFactory) -> cl.Lab:
+    """A lab with bodies, in which the answer of a call is the secret."""
+    path = tmp_path_factory.mktemp("said") / "run.cassette.jsonl"
+    write_cassette(path, (header(), [interaction(1, outcome=result([{"type": "text", "text": SECRET}]))]))
+    return cl.load(path, bodies=True)
+
+
+PARTS: dict[str, Callable[[cl.Lab], Any]] = {
+    "a row": lambda lab: lab.to_pandas().iloc[0],
+    "columns": lambda lab: lab.to_pandas()[["label", "output"]],
+    "a column": lambda lab: lab.to_pandas()["output"],
+    "an index": lambda lab: lab.to_pandas().set_index("label")[["output"]],
+    "columns in Arrow": lambda lab: lab.calls.select(["label", "output"]),
+    "a column in Arrow": lambda lab: lab.calls["output"],
+    "rows of SQL": lambda lab: lab.sql("select label, output from calls").to_pandas(),
+}
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_parts_of_a_table_go_where_a_cell_asked_for_bodies(said: cl.Lab, part: str) -> None:
+    shell = DisplayFormatter()
+    data, _ = shell.format(PARTS[part](said))
+    assert SECRET in texts(data)
+    asking = notebook(new_output("execute_result", data, execution_count=2), KEPT)
+    asking.cells[3].source = "lab = cl.load('runs', bodies=True)"
+    stripped = without_bodies(texts(asking))
+    assert SECRET not in stripped.text
+    assert stripped.outputs == 1
+    assert KEPT in json.loads(stripped.text)["cells"][2]["outputs"]
+
+
+def test_a_table_of_ones_own_stays_where_nobody_asked_for_bodies() -> None:
+    own = notebook(shown("<table><th>label</th><th>output</th><td>1", "  label output\n0     a     1"))
+    assert without_bodies(texts(own)).outputs == 0
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        {"outputs": [shown(MARKED, "x")]},
+        {"outputs": [shown("<table><th>call_key</th><th>output</th><td>" + SECRET)]},
+        {"value": MARKED},
+        {"children": [{"value": f"<table><th>call_key</th><th>prompt</th><td>{SECRET}"}]},
+    ],
+)
+def test_other_widgets_that_hold_what_was_said_go(state: dict[str, Any]) -> None:
+    made = notebook(KEPT)
+    models = {"one": {"model_name": "OutputModel", "state": state}, "two": {"state": {"value": "kept"}}}
+    made.metadata["widgets"] = {WIDGET_STATE: {"state": models}}
+    stripped = without_bodies(texts(made))
+    assert stripped.widgets == 1
+    assert list(json.loads(stripped.text)["metadata"]["widgets"][WIDGET_STATE]["state"]) == ["two"]
+
+
+def test_an_error_of_sql_quotes_no_value_that_was_said(said: cl.Lab) -> None:
+    with pytest.raises(ConfigError, match="Conversion error, at a value") as failure:
+        said.sql("select cast(output as int) from calls")
+    assert SECRET not in str(failure.value)
+    with pytest.raises(ConfigError, match="outputs"):
+        said.sql("select outputs from calls")
+
+
+@pytest.mark.parametrize(
+    "twice", ['"cells": [], "cells": []', '"cells": [{"cell_type": "code", "outputs": [], "outputs": []}]']
+)
+def test_a_member_that_is_named_twice_is_told(twice: str) -> None:
+    with pytest.raises(FormatError, match="names a member twice"):
+        without_bodies(f'{{"nbformat": 4, "metadata": {{}}, {twice}}}')

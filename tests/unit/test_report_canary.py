@@ -94,7 +94,7 @@ def test_no_value_is_in_the_page_of_a_notebook(files: tuple[Path, Path], tmp_pat
     state = {"application/vnd.jupyter.widget-state+json": {"state": {"m": {"state": {"tables": CANARY}}}}}
     file = tmp_path / "a.ipynb"
     file.write_text(nbformat.writes(new_notebook(cells=cells, metadata={"widgets": state})), encoding="utf-8")
-    page = told(notebook_page(file))
+    page = told(notebook_page(file).html)
     assert page.count("<iframe") == 4
     assert "duration_ms" in page
     assert CANARY not in page

@@ -38,6 +38,10 @@ def test_a_double_click_opens_the_viewer(files: Viewer) -> None:
         tab = viewer.tab()
         assert viewer.trust(tab) == words
         viewer.keep(f"notebook-{name}")
+        if name == "session.jsonl":  # a page of one document has room under it
+            viewer.run("cassette-lab:open-folder", path=f"{FOLDER}/pair")
+            expect(page.locator(".clab-title", has_text="pair")).to_be_visible()
+            viewer.keep("notebook-under")
         page.close()
 
 

@@ -41,7 +41,6 @@ export function addCommands(app: JupyterFrontEnd, { browsers, palette, launcher,
   commands.addCommand(OPEN, {
     label: 'Open as Agent Run…',
     caption: 'Open a cassette, session log or flight record, whatever it is called',
-    icon: cassetteIcon,
     describedBy: { args: { type: 'object', properties: { path: { type: 'string' } } } },
     execute: async (args) => {
       const path = await asked(args['path'], 'Open as Agent Run', 'Path of a cassette, session log or flight record', folder());

@@ -1,7 +1,7 @@
 /** Tabs that are no document: a folder as a lab, two files side by side. */
 import type { JupyterFrontEnd } from '@jupyterlab/application';
 import { MainAreaWidget } from '@jupyterlab/apputils';
-import { TabPanel } from '@lumino/widgets';
+import { SplitPanel, TabPanel } from '@lumino/widgets';
 import { show } from '../index.ts';
 import { cassetteIcon } from './icon.ts';
 import type { Wish } from './reading.ts';
@@ -32,13 +32,21 @@ export function makeTab(wish: Wish, around: Surroundings, buttons: Buttons): Run
 /** Put a tab where the page has room for one: JupyterLab's main area, the tabs of Notebook 7's file page, or under a document. */
 export function showTab(app: JupyterFrontEnd, tab: RunTab): void {
   const { shell } = app;
-  if (!tab.isAttached) {
-    const current = shell.currentWidget;
-    if (app.name === 'JupyterLab') shell.add(tab, 'main');
-    else if (current instanceof TabPanel) {
-      current.addWidget(tab);
-      current.currentWidget = tab;
-    } else shell.add(tab, 'down');
+  const current = shell.currentWidget;
+  if (app.name !== 'JupyterLab' && current instanceof TabPanel) {
+    current.addWidget(tab);
+    current.currentWidget = tab;
+    return;
   }
+  const isUnder = app.name !== 'JupyterLab' && current !== null;
+  shell.add(tab, isUnder ? 'down' : 'main');
   shell.activateById(tab.id);
+  if (isUnder) widen(tab);
+}
+
+/** The room under a document begins with hardly any height. */
+function widen(tab: RunTab): void {
+  let parent = tab.parent;
+  while (parent !== null && !(parent instanceof SplitPanel && parent.orientation === 'vertical')) parent = parent.parent;
+  if (parent instanceof SplitPanel) parent.setRelativeSizes([2, 3]);
 }

@@ -122,6 +122,19 @@ if (wrapped.status !== 0) {
   process.stderr.write(wrapped.stdout + wrapped.stderr);
   process.exit(wrapped.status ?? 1);
 }
+// JupyterLab shows under which licences its extensions' parts stand; what the first step took in, the builder has not seen.
+const flechette = join(here, 'node_modules', '@uwdata', 'flechette');
+const about = JSON.parse(readFileSync(join(flechette, 'package.json'), 'utf8'));
+const part = {
+  name: about.name,
+  versionInfo: about.version,
+  licenseId: about.license,
+  extractedText: readFileSync(join(flechette, 'LICENSE'), 'utf8'),
+};
+writeFileSync(
+  join(stage, 'labextension', 'static', 'third-party-licenses.json'),
+  `${JSON.stringify({ packages: [part] }, null, 2)}\n`,
+);
 const labextension = join(named ?? project, 'labextension');
 rmSync(labextension, { recursive: true, force: true });
 cpSync(join(stage, 'labextension'), labextension, { recursive: true });

@@ -45,9 +45,20 @@ def frame(kind: str, tables: Mapping[str, bytes], options: Mapping[str, Any], ti
     )
 
 
+def frame_scripts() -> tuple[str, str]:
+    """The scripts that run in a frame, by their hashes; a page around it that has a policy must allow them, too."""
+    return script_hash(_LOADER), _script()[1]
+
+
+def script_hash(source: str) -> str:
+    """How a policy names a script or style that stands in its page."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()}"
+
+
 def _page(kind: str, tables: Mapping[str, bytes], options: Mapping[str, Any], title: str) -> str:
-    script, script_hash = _script()
-    policy = f"default-src 'none'; script-src '{_hash(_LOADER)}' '{script_hash}'; img-src data: blob:; base-uri 'none'"
+    script, _ = _script()
+    allowed = " ".join(f"'{each}'" for each in frame_scripts())
+    policy = f"default-src 'none'; script-src {allowed}; img-src data: blob:; base-uri 'none'"
     blocks = "".join(
         f'<script type="application/vnd.apache.arrow.stream;base64" id="clab-{name}">{base64.b64encode(data).decode()}</script>'
         for name, data in tables.items()
@@ -67,8 +78,4 @@ def _page(kind: str, tables: Mapping[str, bytes], options: Mapping[str, Any], ti
 def _script() -> tuple[str, str]:
     """The views' script, packed, and the hash by which the policy knows it."""
     source = _SCRIPT.read_text(encoding="utf-8")
-    return base64.b64encode(gzip.compress(source.encode(), 9, mtime=0)).decode(), _hash(source)
-
-
-def _hash(source: str) -> str:
-    return f"sha256-{base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()}"
+    return base64.b64encode(gzip.compress(source.encode(), 9, mtime=0)).decode(), script_hash(source)

@@ -6,18 +6,17 @@ formulas stand as they were written, widgets as the picture and table beside the
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import logging
 import re
 import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from cassette_lab.errors import FormatError
 from cassette_lab.views.bodies_shown import asks_for_bodies, has_bodies
+from cassette_lab.views.embedding import frame_scripts, script_hash
+from cassette_lab.views.still import GIVE_WAY
 
 if TYPE_CHECKING:
     from bs4 import BeautifulSoup, Tag
@@ -37,7 +36,7 @@ _LOADS: Final = {
 _INSIDE: Final = ("data:", "#", "blob:")
 _NO_ALT: Final = "No description has been provided for this image"
 """What nbconvert writes where a picture has no words of its own."""
-_HASH: Final = re.compile(r"sha256-[A-Za-z0-9+/]{43}=")
+_HTTP_EQUIV: Final = re.compile("(http-)(e)(quiv)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,7 @@ def notebook_page(path: Path) -> NotebookPage:
     html, _ = exporter.from_notebook_node(notebook, resources=resources)
     page = BeautifulSoup(html, "html.parser")
     _settle(page)
-    return NotebookPage(str(page), with_bodies)
+    return NotebookPage(_sealed(str(page)), with_bodies)
 
 
 def _read(path: Path) -> Any:
@@ -103,7 +102,11 @@ def _untyped(function: Any) -> Any:
 
 
 def _settle(page: BeautifulSoup) -> None:
-    """Take out what would load from elsewhere, and write down what may run."""
+    """Take out what would load from elsewhere, and every script that is not one of our views'."""
+    for text in list(page.find_all(string=lambda each: isinstance(each, _unseen()))):
+        text.extract()  # browsers and parsers do not agree where a comment ends
+    for style in list(page.select("svg style, math style")):
+        style.decompose()  # nor on what stands in these
     for element in list(page.find_all(list(_LOADS))):
         place = element.get(_LOADS[element.name]) or element.get("xlink:href")
         if place is not None and not str(place).strip().lower().startswith(_INSIDE):
@@ -113,19 +116,34 @@ def _settle(page: BeautifulSoup) -> None:
         place = str(picture.get("src", ""))
         if not place.strip().lower().startswith(_INSIDE):
             _link_instead(page, picture, place)
-    for element in list(page.find_all("meta", attrs={"http-equiv": True})):
-        element.decompose()
-    for element in list(page.find_all("base")):
-        element.decompose()
-    for script in list(page.find_all("script")):
-        if script.find_parent(attrs={"data-mime-type": "text/html"}) is None:
-            script.decompose()
-    for frame in _live_frames(page):  # the page is a light one
-        srcdoc = str(frame["srcdoc"]).replace('content="light dark"', 'content="light"', 1)
-        frame["srcdoc"] = srcdoc.replace("<div data-cassette-view=", '<div data-cassette-theme="light" data-cassette-view=', 1)
-    if page.head is not None:
-        policy = page.new_tag("meta", attrs={"http-equiv": "Content-Security-Policy", "content": _policy(page)})
-        page.head.insert(0, policy)
+    for element in list(page.find_all(["base", "script"])):
+        if element.name == "base" or element.get_text() != GIVE_WAY:
+            element.decompose()
+    for frame in page.find_all("iframe"):
+        is_ours = frame.has_attr("data-cassette-live")
+        frame["sandbox"] = "allow-scripts allow-downloads" if is_ours else ""
+        srcdoc = str(frame.get("srcdoc", ""))
+        if is_ours:  # the page is a light one
+            srcdoc = srcdoc.replace('content="light dark"', 'content="light"', 1)
+            srcdoc = srcdoc.replace("<div data-cassette-view=", '<div data-cassette-theme="light" data-cassette-view=', 1)
+        frame["srcdoc"] = srcdoc
+
+
+def _unseen() -> tuple[type, ...]:
+    """Comments and the like: what stands in a page and is no part of it."""
+    from bs4 import CData, Comment, Declaration, ProcessingInstruction
+
+    return CData, Comment, Declaration, ProcessingInstruction
+
+
+def _sealed(html: str) -> str:
+    """The page with its policy, and with no other order to the browser, wherever that may hide.
+
+    In a text the reference reads as the letter that it is; in the name of an attribute it is none.
+    """
+    named = _HTTP_EQUIV.sub(lambda found: f"{found[1]}&#{ord(found[2])};{found[3]}", html)
+    head, start, rest = named.partition("<head>")
+    return f'{head}{start}<meta http-equiv="Content-Security-Policy" content="{_policy()}"/>{rest}'
 
 
 def _link_instead(page: BeautifulSoup, picture: Tag, place: str) -> None:
@@ -140,28 +158,13 @@ def _link_instead(page: BeautifulSoup, picture: Tag, place: str) -> None:
         picture.replace_with(words)
 
 
-def _policy(page: BeautifulSoup) -> str:
-    """Scripts of outputs by their hashes, those of our views' frames among them, for a frame is held to this policy, too.
+def _policy() -> str:
+    """The scripts of our views' frames, for a frame is held to this policy, too, and what lets pictures give way to them.
 
     Styles cannot be named so: cells and outputs of any library carry them in attributes.
     """
-    scripts = " ".join(dict.fromkeys(f"'{each}'" for each in _hashes(page))) or "'none'"
+    scripts = " ".join(f"'{each}'" for each in (*frame_scripts(), script_hash(GIVE_WAY)))
     return (
         f"default-src 'none'; script-src {scripts}; style-src 'unsafe-inline'; img-src data: blob:; font-src data:; "
         "media-src data:; base-uri 'none'; form-action 'none'"
     )
-
-
-def _hashes(page: BeautifulSoup) -> Iterator[str]:
-    for script in page.find_all("script"):
-        if str(script.get("type", "text/javascript")) in ("text/javascript", "module", "application/javascript"):
-            yield f"sha256-{base64.b64encode(hashlib.sha256(script.get_text().encode()).digest()).decode()}"
-    for frame in _live_frames(page):
-        yield from _HASH.findall(str(frame["srcdoc"]).partition("<title>")[0])
-
-
-def _live_frames(page: BeautifulSoup) -> Iterator[Tag]:
-    """Frames of our views. They have no rights but to run their script and save files."""
-    for frame in page.find_all("iframe", attrs={"data-cassette-live": True, "srcdoc": True}):
-        if "allow-same-origin" not in str(frame.get("sandbox", "allow-same-origin")):
-            yield frame

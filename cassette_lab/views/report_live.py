@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from html import escape
 from pathlib import Path
 from typing import Any, Final
 
+from cassette_lab.views.embedding import script_hash
 from cassette_lab.views.sending import Sent, sent
 
 WHOLE_BYTES: Final = 1_600_000
@@ -55,8 +55,8 @@ def policy(style: str) -> str:
     """What the page may do: run the views' script, use this style sheet, show pictures that are inside it, save files."""
     rules = (
         "default-src 'none'",
-        f"script-src '{_hash(_source())}'",
-        f"style-src '{_hash(style)}'",
+        f"script-src '{script_hash(_source())}'",
+        f"style-src '{script_hash(style)}'",
         "img-src data: blob:",
         "base-uri 'none'",
         "form-action 'none'",
@@ -80,7 +80,3 @@ def _blocks(name: str, given: Sent, options: Mapping[str, Any]) -> Iterator[str]
 @cache
 def _source() -> str:
     return _SCRIPT.read_text(encoding="utf-8")
-
-
-def _hash(text: str) -> str:
-    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"

@@ -23,11 +23,12 @@ if TYPE_CHECKING:
 TABLE_ROWS: Final = 100
 _SCALES: Final = (1.5, 1.0)
 _PICTURE_BYTES: Final = 40_000
-_GIVE_WAY: Final = (
-    "<script>addEventListener('message',function(e){if(e.data!=='%s')return;"
+GIVE_WAY: Final = (
+    "addEventListener('message',function(e){if(e.data!=='%s')return;"
     "document.querySelectorAll('iframe[data-cassette-live]').forEach(function(f){"
-    "if(f.contentWindow===e.source)f.parentNode.querySelector('[data-cassette-still]').hidden=true})})</script>"
+    "if(f.contentWindow===e.source)f.parentNode.querySelector('[data-cassette-still]').hidden=true})})"
 ).replace("%s", DRAWN)
+"""The script beside a frame: when the frame says that its view is there, the still part gives way."""
 
 
 def view_html(
@@ -47,7 +48,7 @@ def view_html(
     still = [_picture(drawing), f"<p>{about}</p>" if about else "", _table("as a table", drawing.cells)]
     if more is not None:
         still.append(_table("all of them, by label and outcome", more))
-    live = f"{_left_out(note, file)}{_GIVE_WAY}{frame(kind, tables, options, drawing.title)}"
+    live = f"{_left_out(note, file)}<script>{GIVE_WAY}</script>{frame(kind, tables, options, drawing.title)}"
     return f'<div{marked}><div data-cassette-still="yes">{"".join(still)}</div>{live}</div>'
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import csv
+import hashlib
+import html
 import io
 import os
 from collections.abc import Iterator
@@ -229,3 +232,31 @@ def test_a_notebooks_page_has_its_views_alive_from_disk(browser: Browser, tmp_pa
         shown.page.evaluate("window.violations = (window.violations ?? []).filter(each => each !== 'script-src-attr inline')")
     with opened(browser, target, java_script_enabled=False) as shown:
         assert shown.page.locator("[data-cassette-still] img:visible").count() == 2
+
+
+def test_a_notebooks_page_runs_nothing_and_goes_nowhere(browser: Browser, tmp_path: Path) -> None:
+    payload = "document.title = 'pwned'"
+    digest = base64.b64encode(hashlib.sha256(payload.encode()).digest()).decode()
+    refresh = '<meta http-equiv="refresh" content="0;url=http://127.0.0.1:9/gone">'
+    contents = [
+        f"<!--><script>{payload}</script>{refresh}-->",
+        f"<!-- x --!><script>{payload}</script>{refresh}-->",
+        f"<svg><style>{refresh}<script>{payload}</script></style></svg>",
+        f'<div data-mime-type="text/html"><script>{payload}</script></div>',
+        f'<iframe data-cassette-live="yes" srcdoc="sha256-{digest}"></iframe><script>{payload}</script>',
+        f'<iframe srcdoc="{html.escape(refresh)}&lt;script&gt;{payload}&lt;/script&gt;"></iframe>',
+    ]
+    outputs = [new_output("display_data", {"text/html": content}) for content in contents]
+    cells = [*(new_markdown_cell(content) for content in contents), new_code_cell("1", outputs=outputs)]
+    file, target = tmp_path / "a.ipynb", tmp_path / "a.html"
+    file.write_text(nbformat.writes(new_notebook(cells=cells)), encoding="utf-8")
+    target.write_text(notebook_page(file).html, encoding="utf-8")
+    page = browser.new_page()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(target.as_uri())
+    page.wait_for_timeout(700)
+    assert page.url == target.as_uri()
+    assert page.title() == "a"
+    assert [url for url in asked if url.startswith("http")] == []
+    page.close()

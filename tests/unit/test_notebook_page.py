@@ -68,7 +68,8 @@ def test_nothing_is_loaded_from_elsewhere(tmp_path: Path) -> None:
     assert [link["href"] for link in page.find_all("a", string=re.compile("a plot|remote|picture"))] == [
         "https://cdn.invalid/c.png", "https://cdn.invalid/a.png", "https://cdn.invalid/b.png",
     ]  # fmt: skip
-    assert policy_of(page).startswith("default-src 'none'; script-src 'none'; style-src 'unsafe-inline'; img-src data: blob:;")
+    assert policy_of(page).startswith("default-src 'none'; script-src 'sha256-")
+    assert "; style-src 'unsafe-inline'; img-src data: blob:;" in policy_of(page)
     assert len(page.find_all("meta", attrs={"http-equiv": True})) == 1
     assert page.title is not None
     assert page.title.get_text() == HOSTILE[0]
@@ -97,10 +98,48 @@ def test_a_view_keeps_its_frame_and_the_page_allows_its_scripts(tmp_path: Path) 
 
 
 def test_a_frame_that_only_claims_to_be_ours_gets_no_rights(tmp_path: Path) -> None:
+    plain = policy_of(converted(tmp_path, new_markdown_cell("nothing")))
     claimed = "script-src 'sha256-" + "A" * 43 + "='"
-    for sandbox in ('sandbox="allow-scripts allow-same-origin"', ""):
+    for sandbox in ('sandbox="allow-scripts allow-same-origin"', 'sandbox="allow-scripts"', ""):
         frame = f'<iframe data-cassette-live="yes" {sandbox} srcdoc="{claimed}; &lt;title&gt;"></iframe>'
-        assert "AAAA" not in policy_of(converted(tmp_path, html_cell(frame)))
+        for cell in (html_cell(frame), new_markdown_cell(frame)):
+            page = converted(tmp_path, cell)
+            assert policy_of(page) == plain
+            assert {str(each["sandbox"]) for each in page.find_all("iframe")} <= {"['allow-scripts', 'allow-downloads']"}
+
+
+@pytest.mark.parametrize(
+    "hidden",
+    [
+        "<!--><PAYLOAD>-->",
+        "<!-- x --!><PAYLOAD>-->",
+        "<![CDATA[><PAYLOAD>]]>",
+        "<?x><PAYLOAD>?>",
+        "<svg><style><PAYLOAD></style></svg>",
+        "<math><style><PAYLOAD></style></math>",
+        "<noscript><PAYLOAD></noscript>",
+        "<textarea></textarea><PAYLOAD>",
+        "<svg><![CDATA[</svg><PAYLOAD>]]></svg>",
+        '<div data-mime-type="text/html"><PAYLOAD></div>',
+    ],
+)
+@pytest.mark.parametrize(
+    "payload",
+    ['meta http-equiv="refresh" content="0;url=https://far.invalid/"', 'META HTTP-EQUIV="refresh" content="0"', "script"],
+)
+def test_what_browsers_and_parsers_read_in_two_ways_orders_nothing(tmp_path: Path, hidden: str, payload: str) -> None:
+    content = hidden.replace("PAYLOAD", payload) + ("document.title = 'pwned'</script>" if payload == "script" else "")
+    for cell in (html_cell(content), new_markdown_cell(content)):
+        page = converted(tmp_path, cell)
+        text = (tmp_path / "a notebook.html").read_text(encoding="utf-8")
+        assert len(re.findall("http-equiv", text, re.IGNORECASE)) == 1, "that of the policy"
+        assert page.find_all("script") == []
+
+
+def test_a_text_about_orders_reads_as_it_is(tmp_path: Path) -> None:
+    page = converted(tmp_path, new_code_cell("print('<meta HTTP-EQUIV=refresh>')"))
+    assert page.body is not None
+    assert "<meta HTTP-EQUIV=refresh>" in page.body.get_text()
 
 
 def test_a_page_with_bodies_is_said_to_have_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""Whether a name leads to a file or folder, opening a file that may be anything, and making one that is not there.
+"""Whether a name leads to a file or folder, opening a file that may be anything, making a new one, and writing a whole one.
 
 A name that no file can have (too long, with a NUL) leads to none.
 """
@@ -8,8 +8,10 @@ A name that no file can have (too long, with a NUL) leads to none.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -105,6 +107,39 @@ def rescued_file(path: Path) -> Iterator[BinaryIO]:
         if isinstance(error, OSError) and not isinstance(error, FormatError):
             raise FormatError(f"the file cannot be written ({os_reason(error)})", path=path) from error
         raise
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """All of a file or nothing of it, whatever happens meanwhile: an old one stays until the new one is on disk.
+
+    It keeps the rights that it had; a link goes on leading where it led. Folders are made. Raises ``OSError``.
+    """
+    target = Path(os.path.realpath(path))
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if is_folder(target):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if exists(target) and not is_file(target):  # a device, or a pipe that somebody reads
+        target.write_bytes(content)
+        return
+    descriptor, name = tempfile.mkstemp(prefix=".writing-", dir=target.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).chmod(target.stat().st_mode & 0o7777 if is_file(target) else 0o666 & ~_umask())
+        Path(name).replace(target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            Path(name).unlink()
+        raise
+    sync_folder(target.parent)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
 
 
 def sync_folder(folder: Path) -> None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from cassette_lab.cli.grammar import Call, Command, Option, UsageError
 from cassette_lab.cli.output import complain, say
 from cassette_lab.errors import FormatError
+from cassette_lab.looking import write_whole
 from cassette_lab.words import plural
 
 
@@ -23,7 +21,7 @@ def nbhtml(call: Call) -> int:
     if target.resolve() == source.resolve():
         raise UsageError("nbhtml would write over the notebook; name another file with -o")
     page = notebook_page(source)
-    _write(target, page.html.encode("utf-8", "backslashreplace"))
+    write_whole(target, page.html.encode("utf-8", "backslashreplace"))
     if page.with_bodies:
         were, first = ("was", "it") if page.with_bodies == 1 else ("were", "them")
         complain(
@@ -49,36 +47,12 @@ def strip(call: Call) -> int:
         raise FormatError(error.message, path=str(source)) from None
     whole = text[: len(text) - len(text.removeprefix("\ufeff"))] + stripped.text
     if out is not None or whole != text:
-        _write(Path(out) if out is not None else source, whole.encode())
+        write_whole(Path(out) if out is not None else source, whole.encode())
     removed = plural(stripped.outputs, "output") + " made with bodies"
     states = f" and {plural(stripped.widgets, 'widget state')}" if stripped.widgets else ""
     found = bool(stripped.outputs or stripped.widgets)
     say(f"{out or source}: removed {removed}{states}" if found else f"{out or source}: no output was made with bodies")
     return 0
-
-
-def _write(target: Path, content: bytes) -> None:
-    """All of the file or nothing of it, with the rights that it had; a link goes on leading where it led."""
-    target = Path(os.path.realpath(target))
-    target.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).chmod(target.stat().st_mode & 0o7777 if target.exists() else 0o666 & ~_umask())
-        Path(name).replace(target)
-    except BaseException:
-        with suppress(OSError):
-            Path(name).unlink()
-        raise
-
-
-def _umask() -> int:
-    umask = os.umask(0)
-    os.umask(umask)
-    return umask
 
 
 NBHTML: Final = Command(

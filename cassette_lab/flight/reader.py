@@ -21,6 +21,7 @@ from cassette_lab.flight.persist import FORMAT, VERSION, rotated
 from cassette_lab.flight.quick import Common
 from cassette_lab.jsonio import DuplicateMemberError, JsonSyntaxError, parse
 from cassette_lab.jsonio.text import is_blank, pretty
+from cassette_lab.looking import write_whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +67,7 @@ def read_log(path: str | Path, *, rotated_too: bool = True) -> Flights:
 
 def save_snapshot(snapshot: Snapshot, path: str | Path) -> None:
     """Write a snapshot, what goes beyond protocol 1 as ``extensions``. A file is replaced at once or not at all."""
-    path = Path(path)
-    unfinished = path.with_name(f".{path.name}.unfinished")
-    try:
-        unfinished.write_text(pretty(snapshot.to_json(extended=True)) + "\n", encoding="utf-8")
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    write_whole(Path(path), f"{pretty(snapshot.to_json(extended=True))}\n".encode())
 
 
 def is_log(data: bytes) -> bool:

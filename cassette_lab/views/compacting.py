@@ -13,6 +13,7 @@ _HASH: Final = r"-([0-9a-f]{4})[0-9a-f]{8}(~\d+)$"
 _DIGEST: Final = r"^(?:sha256:)?([0-9a-f]{10})[0-9a-f]{54}$"
 _DIGESTS: Final = ("parent_context_fingerprint", "request_fingerprint", "outcome_fingerprint")
 _ROUND_FROM_MS: Final = 100.0
+_WHOLE_FROM_MS: Final = 2.0**53
 
 
 def shortened(tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
@@ -35,8 +36,9 @@ def rounded(table: pa.Table) -> pa.Table:
     for place, field in enumerate(table.schema):
         if field.name.endswith("_ms") and pa.types.is_floating(field.type):
             exact = table.column(place)
-            round_times = pc.if_else(pc.less(exact, _ROUND_FROM_MS), pc.round(exact, 1), pc.round(exact))
-            table = table.set_column(place, field, round_times)
+            small = pc.if_else(pc.less(exact, _WHOLE_FROM_MS), exact, 0.0)  # larger ones are whole, and rounding overflows
+            round_times = pc.if_else(pc.less(exact, _ROUND_FROM_MS), pc.round(small, 1), pc.round(small))
+            table = table.set_column(place, field, pc.if_else(pc.less(exact, _WHOLE_FROM_MS), round_times, exact))
     return table
 
 

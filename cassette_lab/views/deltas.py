@@ -100,6 +100,7 @@ def _aligned(expected: pa.Table, actual: pa.Table) -> pa.Table:
     old = expected.select([*IDENTITY, "label", "call_key", "sequence", "duration_ms"])
     new = actual.select([*IDENTITY, "duration_ms"])
     both = old.join(new, list(IDENTITY), join_type="inner", right_suffix="_actual").sort_by("sequence")
+    both = both.filter(pc.and_(pc.is_finite(both["duration_ms"]), pc.is_finite(both["duration_ms_actual"])))
     bounded = [pc.min_element_wise(both[name], LONGEST_MS) for name in ("duration_ms_actual", "duration_ms")]
     return both.append_column("ms", pc.subtract(*bounded))
 
@@ -109,6 +110,9 @@ def _one_file(data: Calls) -> pa.Table:
     files = sources_of(table)
     if len(files) > 1:
         raise ConfigError(f"timing deltas compare one file with one file, and here are {len(files)}: load them one by one")
+    missing = [name for name in IDENTITY if name not in table.column_names]
+    if missing:
+        raise ConfigError(f"calls cannot be told apart without the column {missing[0]}; give whole tables of calls, or paths")
     return table
 
 

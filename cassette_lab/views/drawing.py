@@ -23,6 +23,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Final
 
 from cassette_lab.errors import ConfigError
+from cassette_lab.looking import write_whole
 from cassette_lab.views.theme import PAPER, PATTERNS, STYLE, fit, svg_defs
 
 if TYPE_CHECKING:
@@ -121,18 +122,19 @@ class Drawing:
         path = Path(path)
         match path.suffix.lower():
             case ".svg":
-                path.write_text(self.svg, encoding="utf-8")
+                content = self.svg.encode()
             case ".png":
-                path.write_bytes(self.png())
+                content = self.png()
             case ".html":
                 page = f"<!doctype html><meta charset=utf-8><title>{escape(self.title)}</title>{self.html(still=False)}"
-                path.write_text(page, encoding="utf-8")
+                content = page.encode()
             case ".txt":
-                path.write_text(self.text() + "\n", encoding="utf-8")
+                content = f"{self.text()}\n".encode()
             case ".json":
-                path.write_text(json.dumps(self.grammar(), indent=1), encoding="utf-8")
+                content = json.dumps(self.grammar(), indent=1).encode()
             case other:
                 raise ConfigError(f"a chart is saved as .svg, .png, .html, .txt or .json, not as {other or path.name}")
+        write_whole(path, content)
         return path
 
     def __str__(self) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from cassette_lab.errors import ConfigError
+from cassette_lab.looking import write_whole
 from cassette_lab.views import session_report
 from cassette_lab.views.drawing import Drawing
 from cassette_lab.views.outcomes import stop_reasons_drawing
@@ -68,10 +69,21 @@ def report(
     if bodies and not set(SAID) <= set(table.column_names):
         raise ConfigError("a report with bodies needs a lab that has them: load(..., bodies=True)")
     target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
+    if target.resolve() in _files(lab):
+        raise ConfigError(f"{target} is one of the recordings that the report is about; name another file")
     made = _Report(lab, table, title, max_calls, bodies=bodies)
-    target.write_text(made.page(compare, charts), encoding="utf-8")
+    write_whole(target, made.page(compare, charts).encode())
     return target
+
+
+def _files(lab: Any) -> set[Path]:
+    """The files that a lab was loaded from."""
+    root = getattr(lab, "root", None)
+    tables = [getattr(lab, name, None) for name in ("cassettes", "sessions", "flight_health", "problems")]
+    if root is None:
+        return set()
+    sources = {each for table in tables if table is not None for each in table["source"].unique().to_pylist()}
+    return {Path(root, name).resolve() for each in sources if each for name in (each, each.rpartition("#")[0] or each)}
 
 
 class _Report:

@@ -12,6 +12,7 @@ from os import PathLike
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
+from cassette_lab.errors import ConfigError
 from cassette_lab.jsonio.text import show
 from cassette_lab.views.theme import CATEGORIES, Category, category_of
 from cassette_lab.words import plural
@@ -34,6 +35,7 @@ Calls: TypeAlias = "HasCalls | pa.Table | str | PathLike[str] | Sequence[str | P
 """Where calls come from: a lab, its ``calls`` table, or paths to load."""
 
 LONGEST_MS = 1e300
+_NEEDED = ("call_key", "label", "started_at", "duration_ms", "outcome_kind", "stop_reason")
 NO_LABEL = "(no label)"
 NOUN = b"cassette_lab.noun"
 """In a table's metadata: what its rows are called, where that is not calls; ``one:many`` where the plural has no plain s."""
@@ -46,8 +48,16 @@ def calls_of(data: Calls) -> pa.Table:
 
 
 def loaded(data: Calls) -> HasCalls | pa.Table:
-    """``data`` itself, a lab or a calls table; a path (or several) is loaded and verified first."""
-    if hasattr(data, "schema") or hasattr(data, "calls"):
+    """``data`` itself, a lab or a calls table; a path (or several) is loaded and verified first.
+
+    Raises ``ConfigError`` for a table that is none of calls.
+    """
+    if hasattr(data, "schema"):
+        missing = [name for name in _NEEDED if name not in data.schema.names]
+        if missing:
+            raise ConfigError(f"this is no table of calls, it has no column {missing[0]}; give a lab, its calls, or paths")
+        return data
+    if hasattr(data, "calls"):
         return data
     from cassette_lab.tables import load
 

@@ -57,6 +57,10 @@ class Lab:
         self._logs, self._bodies = tuple(logs), bodies
         self._events: pa.Table | None = None
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy, also in another process, has the same tables."""
+        return _copied, (self.root, dict(self.tables), self._logs, self._bodies)
+
     @property
     def cassettes(self) -> pa.Table:
         """One row per cassette."""
@@ -289,3 +293,8 @@ def _html_table(head: list[str], rows: list[list[str]]) -> str:
         for row in rows
     )
     return f"<table><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _copied(root: Path, tables: Mapping[str, pa.Table], logs: Any, *options: bool) -> Lab:
+    (bodies,) = options
+    return Lab(root, tables, logs, bodies=bodies)

@@ -104,7 +104,7 @@ class View:
         """The widget, to put it beside others (``ipywidgets.VBox``); made when it is first asked for."""
         from cassette_lab.views.widget import ViewWidget
 
-        if self._widget is None:
+        if self._widget is None or self._widget.comm is None:  # somebody else may have closed it
             saved = self._saved
             options = {**self._options(saved), "lab": name_of(self.lab, self)}
             self._widget = ViewWidget(

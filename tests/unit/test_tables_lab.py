@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import datetime as dt
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -253,3 +255,10 @@ def test_numbers_are_shown_short_and_kept_whole() -> None:
     found = SqlResult(pa.table({"ratio": [1 / 3], "ms": [2000 / 3], "tiny": [1e-7 / 3], "whole": [2.0]}))
     assert repr(found).splitlines()[1].split() == ["0.333", "666.667", "3.33e-08", "2.0"]
     assert found["ratio"].to_pylist() == [1 / 3]
+
+
+def test_a_lab_can_be_copied_and_sent_to_another_process(lab: Lab) -> None:
+    for other in (copy.deepcopy(lab), pickle.loads(pickle.dumps(lab))):  # noqa: S301 - our own
+        assert dict(other.tables) == dict(lab.tables)
+        assert other.root == lab.root
+        assert other.sql("select count(*) as calls from calls").to_pylist() == [{"calls": len(lab.calls)}]

@@ -260,3 +260,14 @@ def test_copied_code_names_what_the_notebook_has(kernel: Kernel) -> None:
     assert eval("view.lab.calls.take([1, 2])", kernel.user_ns).num_rows == 2  # noqa: S307 - as a person would
     assert cl.timeline(CALLS).widget.options["lab"] == "Out[7].lab"
     cl.timeline(CALLS).close()
+
+
+def test_a_view_whose_widget_somebody_closed_is_shown_again(kernel: Kernel) -> None:
+    del kernel
+    view = cl.timeline(CALLS)
+    first = bundle(view)["application/vnd.jupyter.widget-view+json"]["model_id"]
+    view.widget.close()
+    again = bundle(view)
+    assert again["application/vnd.jupyter.widget-view+json"]["model_id"] != first
+    assert "<img" in again["text/html"]
+    view.close()

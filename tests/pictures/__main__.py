@@ -135,21 +135,10 @@ def viewer(browser: Browser, lab: Lab, target: Path) -> None:
         page.screenshot(path=target)
 
 
-def notebook(browser: Browser, lab: Lab, target: Path) -> None:
-    """A view under its cell."""
-    under_its_cell(browser, lab, ["import cassette_lab as cl", f"cl.timeline({FIRST!r})"], 760, target)
-
-
 def comparison(browser: Browser, lab: Lab, target: Path) -> None:
-    """Two recordings side by side."""
-    cells = ["import cassette_lab as cl", f"cl.side_by_side({FIRST!r}, {SECOND!r})"]
-    under_its_cell(browser, lab, cells, 800, target)
-
-
-def under_its_cell(browser: Browser, lab: Lab, cells: list[str], height: int, target: Path) -> None:
-    """A notebook that has run, without the file browser beside it."""
-    lab.write("look.ipynb", cells)
-    with opened(browser, f"{lab.address}/lab/tree/look.ipynb?reset&token={TOKEN}", height) as page:
+    """Two recordings side by side under a cell, without the file browser beside the notebook."""
+    lab.write("compare.ipynb", ["import cassette_lab as cl", f"cl.side_by_side({FIRST!r}, {SECOND!r})"])
+    with opened(browser, f"{lab.address}/lab/tree/compare.ipynb?reset&token={TOKEN}", 800) as page:
         page.wait_for_selector(".jp-Notebook .jp-CodeCell")
         page.evaluate(RUN_ALL)
         page.locator(SHOWN).nth(3).wait_for()
@@ -167,7 +156,7 @@ def report(browser: Browser, lab: Lab, target: Path) -> None:
         page.screenshot(path=target)
 
 
-PICTURES: Final = {"viewer": viewer, "notebook": notebook, "side-by-side": comparison, "report": report}
+PICTURES: Final = {"viewer": viewer, "side-by-side": comparison, "report": report}
 
 
 if __name__ == "__main__":

@@ -39,7 +39,8 @@ export class Toolbar {
     this.#waterfall = waterfall;
     this.search = el('input', {
       type: 'search',
-      placeholder: 'search labels, keys, models  /',
+      placeholder: 'search  (/)',
+      title: 'labels, keys, models and errors; Enter goes to the next',
       'aria-label': 'search labels, keys, models and errors',
       spellcheck: 'false',
     });

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -9,9 +10,10 @@ from typing import Any, Final
 _MARK: Final = re.compile(r"""data-cassette-bodies=(?:["']|&quot;|&#34;)?yes""")
 _ASKED: Final = re.compile(r"bodies\s*=\s*True|--bodies")
 
-_HEADER: Final = re.compile(r"<th[^>]*>(?:<bdi>)?([^<]*)")
+_HEADER: Final = re.compile(r"<th\b[^<>]*>(?:<bdi>)?([^<]*)")
 _COLUMN: Final = re.compile(r"^([a-z_]+): ", re.MULTILINE)
 _MEMBER: Final = re.compile(r"'([a-z_]+)': ")
+_JSON: Final = re.compile(r'"([a-z_]+)"\s*:')
 _VALUE: Final = re.compile(r"^([a-z_]+)(?: {2,}|\t)\S", re.MULTILINE)
 _SERIES: Final = re.compile(r"^Name: ([a-z_]+), (?:Length|dtype)", re.MULTILINE)
 _FRAME: Final = re.compile(r"\A\s+([a-z_]+(?: +[a-z_]+)*) *\\?$", re.MULTILINE)
@@ -23,6 +25,8 @@ _SAID: Final = {
 """Columns that hold what was said, by a column that the same table of a lab has."""
 
 _ALL_SAID: Final = frozenset().union(*_SAID.values())
+_SAID_ONLY: Final = _SAID["call_key"] | {"first_prompt", "final_text", "reasoning"}
+"""Those of them that are no words of other JSON, of a chart's grammar for example."""
 
 
 def asks_for_bodies(notebook: Mapping[str, Any]) -> bool:
@@ -43,9 +47,11 @@ def has_bodies(output: Any, *, careful: bool) -> bool:
     if isinstance(ours, dict) and ours.get("bodies") is True:
         return True
     data = output.get("data")
-    texts = {kind: joined(value) for kind, value in data.items()} if isinstance(data, dict) else {}
+    texts = {kind: _written(value) for kind, value in data.items()} if isinstance(data, dict) else {}
     plain = texts.get("text/plain", "") + joined(output.get("text"))
-    return any(map(_MARK.search, [*texts.values(), plain])) or _is_table(texts.get("text/html", ""), plain, careful=careful)
+    if any(map(_MARK.search, [*texts.values(), plain])) or _is_table(texts.get("text/html", ""), plain, careful=careful):
+        return True
+    return any(_has_rows(text, careful=careful) for text in texts.values())
 
 
 def widget_has_bodies(model: Any, *, careful: bool) -> bool:
@@ -58,7 +64,9 @@ def widget_has_bodies(model: Any, *, careful: bool) -> bool:
         return True
     if isinstance(outputs, list) and any(has_bodies(output, careful=careful) for output in outputs):
         return True
-    return any(_MARK.search(text) or _is_table(text, "", careful=careful) for text in _strings(state))
+    if any(_MARK.search(text) or _is_table(text, "", careful=careful) for text in _strings(state)):
+        return True
+    return _has_rows(_written(state), careful=careful)
 
 
 def joined(value: Any) -> str:
@@ -66,6 +74,17 @@ def joined(value: Any) -> str:
     if isinstance(value, list):
         return "".join(part for part in value if isinstance(part, str))
     return value if isinstance(value, str) else ""
+
+
+def _written(value: Any) -> str:
+    """A text, or JSON as a text: charts and the like carry the rows that they draw."""
+    return json.dumps(value) if isinstance(value, dict) or (isinstance(value, list) and not joined(value)) else joined(value)
+
+
+def _has_rows(text: str, *, careful: bool) -> bool:
+    """Whether rows of a lab's table, as JSON, stand in a text."""
+    names = set(_JSON.findall(text))
+    return bool(careful and names & _SAID_ONLY) or any(key in names and names & said for key, said in _SAID.items())
 
 
 def _is_table(html: str, plain: str, *, careful: bool) -> bool:

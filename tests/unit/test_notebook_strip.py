@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import stat
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import altair as alt
 import nbformat
 import pytest
 from IPython.core.formatters import DisplayFormatter
@@ -59,6 +61,10 @@ KEPT = shown("<b>kept</b>", "kept", metadata={"other": {"bodies": True}})
         shown("<table><th>session_id</th>\n<th>result</th><td>" + SECRET),
         shown(text=f"pyarrow.Table\ncall_key: string\noutput: string\n----\noutput: [[{SECRET}]]"),
         shown(text=f"[{{'call_key': 'a', 'error_message': '{SECRET}'}}]"),
+        new_output("display_data", {"application/json": {"call_key": "a", "output": SECRET}}),
+        new_output(
+            "display_data", {"application/vnd.vegalite.v5+json": {"datasets": {"d": [{"session_id": 1, "result": SECRET}]}}}
+        ),
     ],
 )
 @pytest.mark.parametrize("place", [0, 1, 2])
@@ -195,6 +201,7 @@ PARTS: dict[str, Callable[[cl.Lab], Any]] = {
     "an index": lambda lab: lab.to_pandas().set_index("label")[["output"]],
     "columns in Arrow": lambda lab: lab.calls.select(["label", "output"]),
     "a column in Arrow": lambda lab: lab.calls["output"],
+    "a chart's rows": lambda lab: alt.Chart(lab.to_pandas()[["label", "output"]]).mark_bar().encode(x="label"),
     "rows of SQL": lambda lab: lab.sql("select label, output from calls").to_pandas(),
 }
 
@@ -233,6 +240,13 @@ def test_other_widgets_that_hold_what_was_said_go(state: dict[str, Any]) -> None
     stripped = without_bodies(texts(made))
     assert stripped.widgets == 1
     assert list(json.loads(stripped.text)["metadata"]["widgets"][WIDGET_STATE]["state"]) == ["two"]
+
+
+def test_a_huge_output_takes_no_time_of_its_square() -> None:
+    made = notebook(shown("<th" * 2_000_000))
+    started = time.process_time()
+    assert without_bodies(texts(made)).outputs == 0
+    assert time.process_time() - started < 5
 
 
 def test_an_error_of_sql_quotes_no_value_that_was_said(said: cl.Lab) -> None:

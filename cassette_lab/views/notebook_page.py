@@ -6,15 +6,19 @@ formulas stand as they were written, widgets as the picture and table beside the
 
 from __future__ import annotations
 
+import base64
 import logging
+import mimetypes
 import re
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote
 
 from cassette_lab.errors import FormatError
-from cassette_lab.views.bodies_shown import asks_for_bodies, has_bodies
+from cassette_lab.looking import is_file, read_regular, size_of
+from cassette_lab.views.bodies_shown import asks_for_bodies, has_bodies, joined
 from cassette_lab.views.embedding import frame_scripts, script_hash
 from cassette_lab.views.still import GIVE_WAY
 
@@ -36,6 +40,9 @@ _LOADS: Final = {
 _INSIDE: Final = ("data:", "#", "blob:")
 _NO_ALT: Final = "No description has been provided for this image"
 """What nbconvert writes where a picture has no words of its own."""
+_ATTACHMENT: Final = re.compile(r"\battachment:([^)\s\"'>]+)")
+_MOST_TEXT: Final = 1_000_000
+_MOST_PICTURE_BYTES: Final = 20 << 20
 _HTTP_EQUIV: Final = re.compile("(http-)(e)(quiv)", re.IGNORECASE)
 
 
@@ -60,12 +67,35 @@ def notebook_page(path: Path) -> NotebookPage:
     for output in outputs:
         for kind in _NOT_FOR_PAGES:
             output.get("data", {}).pop(kind, None)
-    exporter: Any = _untyped(HTMLExporter)(template_name="lab", raw_template=_LAYOUT, embed_images=True, log=_quiet())
-    resources = {"metadata": {"name": path.stem, "path": str(path.parent)}}
-    html, _ = exporter.from_notebook_node(notebook, resources=resources)
+        _clip(output)
+    _name_missing_attachments(notebook)
+    exporter: Any = _untyped(HTMLExporter)(template_name="lab", raw_template=_LAYOUT, log=_quiet())
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter(
+                "ignore"
+            )  # of languages and kinds of outputs that it does not know: they are shown as they are
+            html, _ = exporter.from_notebook_node(notebook, resources={"metadata": {"name": path.stem}})
+    except Exception as error:  # a notebook can be valid and odd in more ways than its readers foresee
+        raise FormatError(f"this notebook cannot be laid out as a page ({type(error).__name__})", path=str(path)) from error
     page = BeautifulSoup(html, "html.parser")
-    _settle(page)
+    _settle(page, path.parent)
     return NotebookPage(_sealed(str(page)), with_bodies)
+
+
+def _clip(output: Any) -> None:
+    """A text of many megabytes is no reading matter, and would take minutes to lay out."""
+    for holder, name in ((output, "text"), (output.get("data", {}), "text/plain")):
+        text = joined(holder.get(name))
+        if len(text) > _MOST_TEXT:
+            holder[name] = f"{text[:_MOST_TEXT]}\n… {len(text) - _MOST_TEXT:,} more characters are in the notebook\n"
+
+
+def _name_missing_attachments(notebook: Any) -> None:
+    """A cell that shows an attachment which it does not have says so by its words."""
+    for cell in notebook.cells:
+        for name in set(_ATTACHMENT.findall(cell.source)) - set(cell.get("attachments") or ()):
+            cell.source = cell.source.replace(f"attachment:{name}", "missing")
 
 
 def _read(path: Path) -> Any:
@@ -101,7 +131,7 @@ def _untyped(function: Any) -> Any:
     return function
 
 
-def _settle(page: BeautifulSoup) -> None:
+def _settle(page: BeautifulSoup, folder: Path) -> None:
     """Take out what would load from elsewhere, and every script that is not one of our views'."""
     for text in list(page.find_all(string=lambda each: isinstance(each, _unseen()))):
         text.extract()  # browsers and parsers do not agree where a comment ends
@@ -114,8 +144,13 @@ def _settle(page: BeautifulSoup) -> None:
     for picture in list(page.find_all("img")):
         picture.attrs.pop("srcset", None)
         place = str(picture.get("src", ""))
-        if not place.strip().lower().startswith(_INSIDE):
+        if place.strip().lower().startswith(_INSIDE):
+            continue
+        inside = _picture_in(folder, place)
+        if inside is None:
             _link_instead(page, picture, place)
+        else:
+            picture["src"] = inside
     for element in list(page.find_all(["base", "script"])):
         if element.name == "base" or element.get_text() != GIVE_WAY:
             element.decompose()
@@ -127,6 +162,20 @@ def _settle(page: BeautifulSoup) -> None:
             srcdoc = srcdoc.replace('content="light dark"', 'content="light"', 1)
             srcdoc = srcdoc.replace("<div data-cassette-view=", '<div data-cassette-theme="light" data-cassette-view=', 1)
         frame["srcdoc"] = srcdoc
+
+
+def _picture_in(folder: Path, place: str) -> str | None:
+    """A picture beside the notebook as a data address; None for what is elsewhere, not there, large, or no picture."""
+    kind, _ = mimetypes.guess_type(place)
+    if kind is None or not kind.startswith("image/"):
+        return None
+    file = folder / unquote(place)
+    if not is_file(file) or size_of(file) > _MOST_PICTURE_BYTES:
+        return None
+    try:
+        return f"data:{kind};base64,{base64.b64encode(read_regular(file)).decode()}"
+    except FormatError:
+        return None
 
 
 def _unseen() -> tuple[type, ...]:

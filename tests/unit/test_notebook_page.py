@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -186,4 +188,32 @@ def test_half_a_character_is_shown_as_one(tmp_path: Path, capsys: pytest.Capture
     file.write_text(json.dumps({"nbformat": 4, "nbformat_minor": 4, "metadata": {}, "cells": [cell]}))
     assert main(["nbhtml", str(file)]) == 0
     assert "x \\ud800 y" in file.with_suffix(".html").read_text(encoding="utf-8")
+    assert capsys.readouterr().err == ""
+
+
+def test_odd_pictures_and_attachments_do_not_stop_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    os.mkfifo(tmp_path / "pipe.png")
+    (tmp_path / "folder.png").mkdir()
+    (tmp_path / "secrets.txt").write_text("kept here")
+    words = "![a](pipe.png) ![b](folder.png) ![c](.) ![d](attachment:gone.png) ![e](secrets.txt)"
+    page = converted(tmp_path, new_markdown_cell(words))
+    assert page.find_all("img") == []
+    assert page.body is not None
+    for word in "abcde":
+        assert word in page.body.get_text().split()
+    assert "kept here" not in str(page)
+    assert capsys.readouterr().err == ""
+
+
+def test_an_output_of_many_megabytes_is_shown_in_part(tmp_path: Path) -> None:
+    started = time.process_time()
+    page = converted(tmp_path, new_code_cell("1", outputs=[new_output("stream", text="abc def\n" * 2_000_000)]))
+    assert "… 15,000,000 more characters are in the notebook" in page.get_text()
+    assert time.process_time() - started < 20
+
+
+def test_languages_and_kinds_that_nobody_knows_are_no_noise(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    strange = new_output("display_data", {"application/x-strange": "?"})
+    cells = [new_markdown_cell("```nolanguage\nx\n```"), new_code_cell("1", outputs=[strange])]
+    converted(tmp_path, *cells, metadata={"language_info": {"name": "nolanguage"}})
     assert capsys.readouterr().err == ""

@@ -12,7 +12,9 @@ from cassette_lab.views.naming import kernel_shell
 
 
 class Closable(Protocol):
-    """Something with a widget."""
+    """Something with a widget; ``is_given_away``: somebody has asked for that, and may show it by other ways."""
+
+    is_given_away: bool
 
     def close(self) -> None:
         """Give the widget up."""
@@ -40,7 +42,7 @@ def shown(view: Closable) -> None:
 
 def _close_before(info: Any) -> None:
     for view in _shown.pop(getattr(info, "cell_id", None) or "", []):
-        if not any(each is view for views in _shown.values() for each in views):
+        if not view.is_given_away and not any(each is view for views in _shown.values() for each in views):
             view.close()
 
 

@@ -59,6 +59,7 @@ class View:
         self._selection = Selection()
         self._listeners: list[Callable[[View], object]] = []
         self._widget: ViewWidget | None = None
+        self.is_given_away = False
         if bodies:
             self._sent(max_rows=1)  # bodies that are not there are told here, not when a cell shows the view
 
@@ -101,7 +102,14 @@ class View:
 
     @property
     def widget(self) -> ViewWidget:
-        """The widget, to put it beside others (``ipywidgets.VBox``); made when it is first asked for."""
+        """The widget, to put it beside others (``ipywidgets.VBox``); made when it is first asked for.
+
+        Then it is open until you ``close()`` the view, also when the cell that shows the view runs again.
+        """
+        self.is_given_away = True
+        return self._own_widget()
+
+    def _own_widget(self) -> ViewWidget:
         from cassette_lab.views.widget import ViewWidget
 
         if self._widget is None or self._widget.comm is None:  # somebody else may have closed it
@@ -116,6 +124,7 @@ class View:
     def close(self) -> None:
         """Give the widget up: front ends take it away, and its memory is free. Showing the view again makes a new one."""
         widget, self._widget = self._widget, None
+        self.is_given_away = False
         if widget is not None:
             widget.unobserve_all()
             widget.close()
@@ -166,7 +175,7 @@ class View:
         )
         data: dict[str, Any] = {"text/plain": self.text(), "text/html": html}
         if kernel_shell() is not None:
-            data[_WIDGET] = {"version_major": 2, "version_minor": 0, "model_id": self.widget.model_id}
+            data[_WIDGET] = {"version_major": 2, "version_minor": 0, "model_id": self._own_widget().model_id}
             live.shown(self)
         return data, {"cassette_lab": {"bodies": True}} if self.bodies else {}
 

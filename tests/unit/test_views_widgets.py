@@ -241,9 +241,9 @@ def test_a_cell_that_runs_again_closes_what_it_showed(kernel: Kernel) -> None:
         kernel.run("b")
         bundle(kept)
     assert len(_instances) - before == 2 * 2, "two widgets, each with its layout"
-    first = kept.widget.model_id
+    first = kept._own_widget().model_id
     kernel.run("a")
-    assert kept.widget.model_id == first, "another cell still shows it"
+    assert kept._own_widget().model_id == first, "another cell still shows it"
     kernel.run("b")
     assert len(_instances) == before
     assert bundle(kept)["application/vnd.jupyter.widget-view+json"]["model_id"] != first
@@ -260,6 +260,17 @@ def test_copied_code_names_what_the_notebook_has(kernel: Kernel) -> None:
     assert eval("view.lab.calls.take([1, 2])", kernel.user_ns).num_rows == 2  # noqa: S307 - as a person would
     assert cl.timeline(CALLS).widget.options["lab"] == "Out[7].lab"
     cl.timeline(CALLS).close()
+
+
+def test_a_widget_that_stands_in_a_box_stays_open_when_the_cell_of_its_view_runs_again(kernel: Kernel) -> None:
+    kernel.run("a")
+    view = cl.timeline(CALLS)
+    bundle(view)
+    boxed = view.widget
+    kernel.run("a")
+    assert boxed.comm is not None
+    view.close()
+    assert boxed.comm is None
 
 
 def test_a_view_whose_widget_somebody_closed_is_shown_again(kernel: Kernel) -> None:

@@ -112,10 +112,9 @@ def rescued_file(path: Path) -> Iterator[BinaryIO]:
 def write_whole(path: Path, content: bytes) -> None:
     """All of a file or nothing of it, whatever happens meanwhile: an old one stays until the new one is on disk.
 
-    It keeps the rights that it had; a link goes on leading where it led. Folders are made. Raises ``OSError``.
+    It keeps the rights that it had; a link goes on leading where it led. Raises ``OSError``.
     """
     target = Path(os.path.realpath(path))
-    target.parent.mkdir(parents=True, exist_ok=True)
     if is_folder(target):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if exists(target) and not is_file(target):  # a device, or a pipe that somebody reads

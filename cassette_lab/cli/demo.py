@@ -134,11 +134,10 @@ def _look(first: Path) -> None:
 
 
 def _report(first: Path, second: Path, page: Path) -> None:
-    from cassette_lab.tables import load
-    from cassette_lab.views import report, timing_deltas
+    from cassette_lab.views import report
 
-    _step(6, "Report", "one HTML file with the charts; it loads nothing and holds no prompt or answer")
-    report(load(first, second), page, title="Repository audit, two runs", charts=[timing_deltas(first, second)])
+    _step(6, "Report", "one HTML file to explore; it loads nothing and holds no prompt or answer")
+    report(second, page, title="Repository audit, two runs", compare=first)
     say(f"   {page} ({page.stat().st_size // 1024:,} KB): open it in a browser")
 
 

@@ -21,6 +21,7 @@ def nbhtml(call: Call) -> int:
     if target.resolve() == source.resolve():
         raise UsageError("nbhtml would write over the notebook; name another file with -o")
     page = notebook_page(source)
+    target.parent.mkdir(parents=True, exist_ok=True)
     write_whole(target, page.html.encode("utf-8", "backslashreplace"))
     if page.with_bodies:
         were, first = ("was", "it") if page.with_bodies == 1 else ("were", "them")
@@ -47,7 +48,9 @@ def strip(call: Call) -> int:
         raise FormatError(error.message, path=str(source)) from None
     whole = text[: len(text) - len(text.removeprefix("\ufeff"))] + stripped.text
     if out is not None or whole != text:
-        write_whole(Path(out) if out is not None else source, whole.encode())
+        target = source if out is None else Path(out)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(target, whole.encode())
     removed = plural(stripped.outputs, "output") + " made with bodies"
     states = f" and {plural(stripped.widgets, 'widget state')}" if stripped.widgets else ""
     found = bool(stripped.outputs or stripped.widgets)

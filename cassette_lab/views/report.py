@@ -72,7 +72,9 @@ def report(
     if target.resolve() in _files(lab):
         raise ConfigError(f"{target} is one of the recordings that the report is about; name another file")
     made = _Report(lab, table, title, max_calls, bodies=bodies)
-    write_whole(target, made.page(compare, charts).encode())
+    page = made.page(compare, charts)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(target, page.encode())
     return target
 
 

@@ -52,12 +52,15 @@ def loaded(data: Calls) -> HasCalls | pa.Table:
 
     Raises ``ConfigError`` for a table that is none of calls.
     """
-    if hasattr(data, "schema"):
-        missing = [name for name in _NEEDED if name not in data.schema.names]
-        if missing:
-            raise ConfigError(f"this is no table of calls, it has no column {missing[0]}; give a lab, its calls, or paths")
-        return data
-    if hasattr(data, "calls"):
+    missing = [name for name in _NEEDED if hasattr(data, "schema") and name not in data.schema.names]
+    if missing:
+        raise ConfigError(f"this is no table of calls, it has no column {missing[0]}; give a lab, its calls, or paths")
+    return loaded_any(data)
+
+
+def loaded_any(data: Calls) -> HasCalls | pa.Table:
+    """As ``loaded``, but a table may be any of a lab's."""
+    if hasattr(data, "schema") or hasattr(data, "calls"):
         return data
     from cassette_lab.tables import load
 

@@ -41,9 +41,11 @@ def test_a_report_does_not_replace_what_it_is_about(tmp_path: Path) -> None:
 
 def test_tables_that_are_none_of_calls_are_told(tmp_path: Path) -> None:
     other = pa.table({"x": [1]})
-    for show in (cl.explore, cl.timeline, cl.topology, cl.stop_reasons, cl.durations):
+    for show in (cl.explore, cl.timeline, cl.topology, cl.stop_reasons):
         with pytest.raises(ConfigError, match="no table of calls"):
             show(other)
+    with pytest.raises(ConfigError, match="no known tables"):
+        cl.durations(other)
     with pytest.raises(ConfigError, match="no table of calls"):
         cl.report(other, tmp_path / "report.html")
     part = rows_table("calls", every_outcome()).drop_columns(["request_fingerprint"])

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from cassette_lab.errors import ConfigError
-from cassette_lab.views.rows import LONGEST_MS, Calls, loaded, ranked, shown, source_text, sources_of
+from cassette_lab.views.rows import LONGEST_MS, Calls, loaded_any, ranked, shown, source_text, sources_of
 from cassette_lab.words import plural
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def rows_of(data: Calls, names: Sequence[str], of: str | None = None) -> Rows:
 
 def tables_of(data: Calls) -> Mapping[str, pa.Table]:
     """The tables of a lab that can be measured; of a bare table what it is."""
-    some: Any = loaded(data)
+    some: Any = loaded_any(data)
     if hasattr(some, "tables"):
         return {name: some.tables[name] for name in NOUNS if name in some.tables}
     if hasattr(some, "calls"):

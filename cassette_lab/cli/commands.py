@@ -110,7 +110,9 @@ def report(call: Call) -> int:
     path = write_report(lab, out, title=call.options.get("title"), compare=before, bodies=bodies)
     for line in words.not_loaded(lab.problems.to_pylist()):
         complain(line)
-    say(f"{plural(lab.calls.num_rows, 'call')} in {path}")
+    counts = (("call", lab.calls), ("session", lab.sessions), ("model request", lab.flights))
+    there = [plural(len(table), noun) for noun, table in counts if len(table)]
+    say(f"{', '.join(there) or '0 calls'} in {path}")
     return 0
 
 

@@ -29,6 +29,8 @@ def nbhtml(call: Call) -> int:
             f"{source}: {plural(page.with_bodies, 'output')} {were} made with bodies, and the page has {first}; "
             f"`cassette-lab strip {source}` takes {first} out"
         )
+    if not page.has_run:
+        complain(f"{source}: no cell has an output; run the notebook and save it, then the page shows them")
     say(f"{target}: {target.stat().st_size:,} bytes, nothing is loaded from elsewhere")
     return 0
 

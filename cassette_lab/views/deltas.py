@@ -107,9 +107,12 @@ def _aligned(expected: pa.Table, actual: pa.Table) -> pa.Table:
 
 def _one_file(data: Calls) -> pa.Table:
     table = calls_of(data)
+    if not len(table) and len(getattr(data, "sessions", ())):
+        raise ConfigError("session logs cannot be compared call by call; only cassettes have the calls for it")
     files = sources_of(table)
     if len(files) > 1:
-        raise ConfigError(f"timing deltas compare one file with one file, and here are {len(files)}: load them one by one")
+        several = f"here are {len(files)}; name one of them, or compare all with cl.paired_deltas(before, after)"
+        raise ConfigError(f"runs are compared one with one, and {several}")
     missing = [name for name in IDENTITY if name not in table.column_names]
     if missing:
         raise ConfigError(f"calls cannot be told apart without the column {missing[0]}; give whole tables of calls, or paths")

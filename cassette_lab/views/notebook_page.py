@@ -48,9 +48,10 @@ _HTTP_EQUIV: Final = re.compile("(http-)(e)(quiv)", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class NotebookPage:
-    """A notebook as HTML, and how many of the outputs in it were made with bodies."""
+    """A notebook as HTML. ``has_run``: it has outputs, or no code; ``with_bodies`` of its outputs were made with bodies."""
 
     html: str
+    has_run: bool
     with_bodies: int
 
 
@@ -63,6 +64,7 @@ def notebook_page(path: Path) -> NotebookPage:
     careful = asks_for_bodies(notebook)
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]
     with_bodies = sum(has_bodies(output, careful=careful) for output in outputs)
+    has_run = bool(outputs) or all(cell.cell_type != "code" for cell in notebook.cells)
     notebook.metadata.pop("widgets", None)
     for output in outputs:
         for kind in _NOT_FOR_PAGES:
@@ -80,7 +82,7 @@ def notebook_page(path: Path) -> NotebookPage:
         raise FormatError(f"this notebook cannot be laid out as a page ({type(error).__name__})", path=str(path)) from error
     page = BeautifulSoup(html, "html.parser")
     _settle(page, path.parent)
-    return NotebookPage(_sealed(str(page)), with_bodies)
+    return NotebookPage(_sealed(str(page)), has_run, with_bodies)
 
 
 def _clip(output: Any) -> None:

@@ -126,7 +126,9 @@ def _sides(expected: Calls | HasSides, actual: Calls | None) -> Any:
 
 
 def _plain_sides(*sides: Any) -> Any:
-    expected, actual = (SimpleNamespace(calls=getattr(side, "calls", side)) for side in sides)
+    expected, actual = (
+        SimpleNamespace(calls=getattr(side, "calls", side), sessions=getattr(side, "sessions", ())) for side in sides
+    )
     for side in (expected, actual):
         if "source" in side.calls.column_names and len(side.calls):
             side.path = side.calls["source"][0].as_py()

@@ -179,7 +179,10 @@ def test_a_notebook_of_an_old_format_is_a_page_too(tmp_path: Path, capsys: pytes
     file.write_text(json.dumps({"nbformat": 3, "nbformat_minor": 0, "metadata": {"name": ""}, "worksheets": [sheet]}))
     assert main(["nbhtml", str(file)]) == 0
     assert "old" in file.with_suffix(".html").read_text(encoding="utf-8")
-    assert capsys.readouterr().err == ""
+    assert (
+        capsys.readouterr().err
+        == f"cassette-lab: {file}: no cell has an output; run the notebook and save it, then the page shows them\n"
+    )
 
 
 def test_half_a_character_is_shown_as_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

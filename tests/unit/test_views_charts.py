@@ -235,7 +235,7 @@ def test_timing_deltas_of_a_diff_and_of_many_calls() -> None:
 
 def test_timing_deltas_need_one_file_on_each_side() -> None:
     two = pa.concat_tables([table(call(1, "a", 0, 1), source="a"), table(call(1, "a", 0, 1), source="b")])
-    with pytest.raises(ConfigError, match="one file with one file, and here are 2"):
+    with pytest.raises(ConfigError, match="one with one, and here are 2"):
         timing_deltas(two, audit())
     with pytest.raises(ConfigError, match="two recordings, or one cassette diff"):
         timing_deltas(audit())

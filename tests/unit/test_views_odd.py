@@ -12,7 +12,7 @@ import pytest
 import cassette_lab as cl
 from cassette_lab.errors import ConfigError
 from tests.unit.cassette_samples import siblings, write
-from tests.view_samples import call, changed_run, every_outcome, rows_table
+from tests.view_samples import ROOT, call, changed_run, every_outcome, rows_table
 
 
 def test_an_old_report_stays_where_a_new_one_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,3 +61,12 @@ def test_huge_and_unknown_durations_are_shown(tmp_path: Path) -> None:
         assert "<iframe" in show(huge)._repr_mimebundle_()[0]["text/html"]
     assert "<iframe" in cl.side_by_side(huge, huge)._repr_mimebundle_()[0]["text/html"]
     cl.report(huge, tmp_path / "report.html", compare=huge)
+
+
+def test_what_cannot_stand_side_by_side_is_told() -> None:
+    two = rows_table("calls", [call(1, "a", source="a.jsonl"), call(1, "b", source="b.jsonl")])
+    with pytest.raises(ConfigError, match=r"here are 2; name one of them, or compare all with cl\.paired_deltas"):
+        cl.side_by_side(two, two)
+    logs = cl.load(ROOT / "notebooks" / "samples" / "sessions")
+    with pytest.raises(ConfigError, match="session logs cannot be compared call by call"):
+        cl.side_by_side(logs, logs)

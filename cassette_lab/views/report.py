@@ -16,7 +16,7 @@ from cassette_lab.looking import write_whole
 from cassette_lab.views import session_report
 from cassette_lab.views.drawing import Drawing
 from cassette_lab.views.outcomes import stop_reasons_drawing
-from cassette_lab.views.page import PAGE_STYLE, Section, Shows, contents
+from cassette_lab.views.page import PAGE_STYLE, Section, Shows, contents, note
 from cassette_lab.views.report_calls import SAID, calls_table
 from cassette_lab.views.report_compared import Compared, compared, data_of
 from cassette_lab.views.report_flights import flights_html
@@ -29,6 +29,7 @@ from cassette_lab.views.theme import STYLE
 from cassette_lab.views.timelines import timeline_drawing
 from cassette_lab.views.topologies import topology_drawing
 from cassette_lab.views.view import View
+from cassette_lab.words import and_more
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -143,11 +144,15 @@ class _Report:
             yield Section("calls", "Calls", "".join(calls_table(table, self.max_calls, bodies=self.bodies)))
 
     def _comparison(self, compare: Compared) -> Iterator[Section]:
-        view, changes = compared(compare, self.lab, bodies=self.bodies)
+        earlier = compare if is_diff(compare) else data_of(compare, bodies=self.bodies)
+        view, changes = compared(earlier, self.lab, bodies=self.bodies)
         if view is not None:
             content = self._live("diff", "diff", view.lab, in_place_of=_figure(view))
             yield Section("comparison", "Compared with another run", content)
-        yield Section("changes", "How sure the changes are", "".join(map(_figure, changes)))
+        told = (
+            "" if is_diff(earlier) else note(f"Before: {_files_named(calls_of(earlier))}. After: {_files_named(self.table)}.")
+        )
+        yield Section("changes", "How sure the changes are", told + "".join(map(_figure, changes)) if changes else "")
 
     def _live(self, name: str, kind: str, data: Any, *, in_place_of: str = "") -> str:
         options = {"title": self.heading, "height": EXPLORER_HEIGHT} if kind == "explorer" else {}
@@ -155,6 +160,11 @@ class _Report:
         self.blocks.append(made.blocks)
         still = f'<div class="still">{in_place_of}</div>' if in_place_of else ""
         return f'<div class="live">{made.element}</div>{still}'
+
+
+def _files_named(table: pa.Table) -> str:
+    files = [source_text(each) for each in sources_of(table)]
+    return and_more(files[:3], len(files)) if any(files) else "another table of calls"
 
 
 def _heading(lab: Any, table: pa.Table) -> str:

@@ -219,6 +219,7 @@ def test_of_several_runs_a_report_tells_how_sure_the_changes_are(tmp_path: Path)
     assert "How sure the changes are" in page.headings
     assert "Compared with another run" not in page.headings
     assert "2 runs before, 2 after" in page.text
+    assert "Before: 2.jsonl, 3.jsonl. After: 0.jsonl, 1.jsonl." in page.text
 
 
 def test_hostile_texts_stay_texts(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@ import { el } from '../dom/build.ts';
 import { Redraw } from '../dom/redraw.ts';
 import { pixelOf, timeOf } from '../draw/marks.ts';
 import { readTheme } from '../draw/theme.ts';
-import { CALL, COMPACTION, MODEL_CALL, REQUEST, TOOL_CALL } from '../model/kinds.ts';
+import { CALL, COMPACTION, FILE, MODEL_CALL, REQUEST, TOOL_CALL } from '../model/kinds.ts';
 import { loadOf, profile, type Load } from '../model/load.ts';
 import { count, durationText } from '../words.ts';
 import type { State } from './state.ts';
@@ -109,7 +109,9 @@ export class Strip {
     context.textBaseline = 'middle';
     context.font = theme.font;
     context.fillStyle = theme.ink;
-    context.fillText('at once', 12, 15);
+    // Each file has its own zero: these did not run at one time.
+    const isLaidOver = this.state.forest.kind.includes(FILE);
+    context.fillText(isLaidOver ? 'at once, files laid over' : 'at once', 12, 15, split - 20);
     context.fillStyle = theme.muted;
     const { pointed, words } = this.#words(most, bins, peak);
     context.fillText(words, 12, 31, split - 20);
@@ -119,7 +121,7 @@ export class Strip {
     }
     this.#canvas.setAttribute(
       'aria-label',
-      `Concurrency: at most ${count(peak)} at once from ${durationText(scale.from)} to ${durationText(scale.to)}`,
+      `Concurrency${isLaidOver ? ', files laid over one another' : ''}: at most ${count(peak)} at once from ${durationText(scale.from)} to ${durationText(scale.to)}`,
     );
   }
 

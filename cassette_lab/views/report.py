@@ -149,10 +149,8 @@ class _Report:
         if view is not None:
             content = self._live("diff", "diff", view.lab, in_place_of=_figure(view))
             yield Section("comparison", "Compared with another run", content)
-        told = (
-            "" if is_diff(earlier) else note(f"Before: {_files_named(calls_of(earlier))}. After: {_files_named(self.table)}.")
-        )
-        yield Section("changes", "How sure the changes are", told + "".join(map(_figure, changes)) if changes else "")
+        sides = "" if is_diff(earlier) else note(_sides_named(calls_of(earlier), self.table))
+        yield Section("changes", "How sure the changes are", sides + "".join(map(_figure, changes)) if changes else "")
 
     def _live(self, name: str, kind: str, data: Any, *, in_place_of: str = "") -> str:
         options = {"title": self.heading, "height": EXPLORER_HEIGHT} if kind == "explorer" else {}
@@ -162,9 +160,12 @@ class _Report:
         return f'<div class="live">{made.element}</div>{still}'
 
 
-def _files_named(table: pa.Table) -> str:
-    files = [source_text(each) for each in sources_of(table)]
-    return and_more(files[:3], len(files)) if any(files) else "another table of calls"
+def _sides_named(before: pa.Table, after: pa.Table) -> str:
+    names = []
+    for table in (before, after):
+        files = [source_text(each) for each in sources_of(table)]
+        names.append(and_more(files[:3], len(files)) if any(files) else "a table of calls")
+    return f"Before: {names[0]}. After: {names[1]}."
 
 
 def _heading(lab: Any, table: pa.Table) -> str:

@@ -24,8 +24,12 @@ import platform
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 ROOT = Path(__file__).resolve().parent
 WINDOWS = os.name == "nt"
@@ -123,18 +127,24 @@ def test(environment: Environment, rest: list[str]) -> int:
         return environment.become("python", "-m", "pytest", *rest, cwd=ROOT)
     results = [("check", check(environment, []))]
     results.append(("front end", front_end(environment)))
-    results.append(("tests", environment.call("tests", "python", "-m", "pytest", "-q")))
-    # A process of its own: Playwright keeps an event loop running, which in-process tests that await cannot share.
+    unit = ["python", "-m", "pytest", "-q"]
     browser, missing = find_browser(environment)
-    if browser is not None:
-        environment.variables["CHROMIUM"] = browser
-        results.append(("browser", environment.call("browser", "python", "-m", "pytest", "-q", "tests/browser")))
-    elif os.environ.get("CI"):
-        say(f"browser: {missing}; on CI that is a failure")
-        results.append(("browser", 1))
-    else:
-        say(f"browser: skipped, {missing}")
-    return finish(results)
+    if browser is None:
+        results.append(("tests", environment.call("tests", *unit)))
+        is_needed = bool(os.environ.get("CI"))
+        say(f"browser: {missing}; on CI that is a failure" if is_needed else f"browser: skipped, {missing}")
+        return finish([*results, ("browser", int(is_needed))])
+    environment.variables["CHROMIUM"] = browser
+    # A process of its own: Playwright keeps an event loop running, which in-process tests that await cannot share. It waits
+    # much of its time, so the others run beside it.
+    with tempfile.TemporaryFile() as output, environment.beside(output, *unit, "tests/browser") as process:
+        started = time.monotonic()
+        results.append(("tests", environment.call("tests", *unit)))
+        code = process.wait()
+        output.seek(0)
+        sys.stdout.write(output.read().decode(errors="replace"))
+        say(f"browser: {'failed' if code else 'passed'} in {time.monotonic() - started:.0f} s, beside the tests")
+    return finish([*results, ("browser", code)])
 
 
 def matrix(environment: Environment, rest: list[str]) -> int:
@@ -263,6 +273,17 @@ class Environment:
         code = subprocess.call([self.find(program), *arguments], cwd=ROOT, env=self.variables)
         say(f"{name}: {'failed' if code else 'passed'} in {time.monotonic() - started:.0f} s")
         return code
+
+    @contextmanager
+    def beside(self, output: IO[bytes], program: str, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+        """Run one step in the project's folder while another goes on; it ends with the block."""
+        command = [self.find(program), *arguments]
+        process = subprocess.Popen(command, cwd=ROOT, env=self.variables, stdout=output, stderr=subprocess.STDOUT)
+        try:
+            yield process
+        finally:
+            process.terminate()
+            process.wait()
 
     def become(self, program: str, *arguments: str, cwd: Path | None = None) -> int:
         """Go on as another program, which then gets the signals, too; where that is not possible, run it."""

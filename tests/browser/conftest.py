@@ -18,8 +18,9 @@ from typing import Any
 
 import nbformat
 import pytest
-from playwright.sync_api import Browser, Page, Request, sync_playwright
+from playwright.sync_api import Browser, Page, Request, expect, sync_playwright
 
+expect.set_options(timeout=15_000)  # other tests may have the machine's other core, and this one, too
 TOKEN = "a-token-for-tests"  # noqa: S105 - of a server that lives for one test run
 FLAGS = [
     "--no-sandbox",  # the tests may run as root, in a container

@@ -34,6 +34,8 @@ export class RunView extends Widget {
   #wish: Wish;
   #shown: Shown | null = null;
   #handle: Handle | null = null;
+  /** Who had the keyboard when the tab was opened and could not take it. */
+  #waiting: Element | null = null;
   #reading: AbortController | null = null;
   #isDue: ReturnType<typeof setTimeout> | undefined;
   #drawnRows = -1;
@@ -222,8 +224,11 @@ export class RunView extends Widget {
         },
       });
     } else this.#handle.update(changes);
-    // Rows that are drawn anew are other elements; whoever was walking through them goes on.
-    if (hadFocus && (document.activeElement === document.body || document.activeElement === this.node)) this.#focus();
+    // Rows that are drawn anew are other elements; whoever was walking through them goes on. So does whoever opened the tab
+    // before it could have the keyboard, and has gone nowhere since.
+    const at = document.activeElement;
+    if ((hadFocus && (at === document.body || at === this.node)) || (this.#waiting !== null && at === this.#waiting))
+      this.#focus();
     this.#drawnAt = performance.now();
     this.#drawMs = this.#drawnAt - began;
     this.node.dataset['state'] = this.#shown.trust.state;
@@ -315,11 +320,13 @@ export class RunView extends Widget {
     super.onActivateRequest(message);
     const at = document.activeElement;
     if (at === this.node || !this.node.contains(at)) this.#focus();
+    this.#waiting = this.node.contains(document.activeElement) ? null : document.activeElement;
   }
 
   /** The rows have the keyboard, or the tab until there are some. */
   #focus(): void {
     (this.node.querySelector<HTMLElement>('[role=tree]') ?? this.node).focus({ preventScroll: true });
+    if (this.node.contains(document.activeElement)) this.#waiting = null;
   }
 
   override dispose(): void {

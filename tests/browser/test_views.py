@@ -14,7 +14,7 @@ from playwright.sync_api import Browser
 import cassette_lab as cl
 from cassette_lab.views.theme import CATEGORIES, category_of
 from cassette_lab.words import UNKNOWN, duration_text
-from tests.browser.views import ViewPage, opened
+from tests.browser.views import ViewPage, colour_at, opened
 from tests.view_samples import HOSTILE, ROOT, STATIC, call, changed_run, every_outcome, ipc, many_calls, rows_table
 
 CALLS = rows_table("calls", every_outcome())
@@ -51,7 +51,7 @@ def test_every_bar_stands_for_its_row(browser: Browser, tmp_path: Path, view: st
             category = category_of(row["outcome_kind"], row["stop_reason"])
             # A colour where the bar is nothing but its colour.
             if category.fill == "solid" and bar["width"] > 8:
-                assert shown.colour(canvas, bar["x"] + 3, bar["y"] + bar["height"] / 2) == category.colour
+                assert colour_at(canvas, bar["x"] + 3, bar["y"] + bar["height"] / 2) == category.colour
             ready = 0.0 if category.fill == "hollow" else row["start_latency_ms"]
             share = (row["duration_ms"] - ready) / (rows[0]["duration_ms"] - rows[0]["start_latency_ms"])
             assert bar["width"] == pytest.approx(share * bars[0]["width"], abs=1.5)
@@ -212,7 +212,7 @@ def test_stop_reasons_select_what_they_count(browser: Browser, tmp_path: Path) -
                 assert {row["label"] or "(no label)" for row in found} == {mark["group"]}
             category = CATEGORIES[mark["category"]]
             if category.fill == "solid" and mark["width"] > 6:
-                assert shown.colour(canvas, mark["x"] + 3, mark["y"] + mark["height"] / 2) == category.colour
+                assert colour_at(canvas, mark["x"] + 3, mark["y"] + mark["height"] / 2) == category.colour
 
 
 def test_a_diff_walks_its_changes(browser: Browser, tmp_path: Path) -> None:
@@ -231,7 +231,7 @@ def test_a_diff_walks_its_changes(browser: Browser, tmp_path: Path) -> None:
             change = actual[mark["actual"]]["duration_ms"] - expected[mark["expected"]]["duration_ms"]
             assert actual[mark["actual"]]["call_key"] == expected[mark["expected"]]["call_key"]
             if mark["width"] > 4:
-                drawn = shown.colour(canvas, mark["x"] + mark["width"] / 2, mark["y"] + 5)
+                drawn = colour_at(canvas, mark["x"] + mark["width"] / 2, mark["y"] + 5)
                 assert drawn == ("#d55e00" if change > 0 else "#0072b2")
         shown.tree().focus()
         seen = []
@@ -506,7 +506,7 @@ def test_high_contrast_has_its_colours_on_the_canvas(browser: Browser, tmp_path:
         assert shown.root().evaluate(style).strip() == "CanvasText"
         canvas = shown.tree().locator("canvas")
         bar = next(mark for mark in shown.marks() if mark.get("part") == "abort")
-        assert shown.colour(canvas, bar["x"] + 4, bar["y"] + 2) == "#ffffff"
+        assert colour_at(canvas, bar["x"] + 4, bar["y"] + 2) == "#ffffff"
 
 
 def test_rows_out_of_sight_are_not_drawn_and_can_be_reached(browser: Browser, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from playwright.sync_api import Locator
 
 from cassette_lab.views.theme import category_of
 from tests.browser.conftest import Lab, Window
+from tests.browser.views import colour_at
 from tests.view_samples import HOSTILE, ROOT, every_outcome, rows_table
 
 SAMPLES = ROOT / "notebooks" / "samples" / "sessions"
@@ -51,17 +52,6 @@ class Shown:
     def told(self) -> list[str]:
         self.page.wait_for_timeout(150)
         return self.tree.locator("[role=treeitem]").all_inner_texts()
-
-    def colour(self, x: float, y: float) -> str:
-        colour: str = self.tree.locator("canvas").evaluate(
-            """(canvas, [x, y]) => {
-                const ratio = canvas.width / canvas.clientWidth;
-                const [r, g, b] = canvas.getContext('2d').getImageData(x * ratio, y * ratio, 1, 1).data;
-                return '#' + [r, g, b].map(part => part.toString(16).padStart(2, '0')).join('');
-            }""",
-            [x, y],
-        )
-        return colour
 
 
 def keep(window: Window, name: str) -> None:
@@ -107,7 +97,7 @@ def test_every_bar_is_where_its_row_says_and_a_click_reaches_python(window: Wind
         row = rows[number]
         category = category_of(row["outcome_kind"], row["stop_reason"])
         if category.fill == "solid" and bar["width"] > 8:
-            assert shown.colour(bar["x"] + 3, bar["y"] + bar["height"] / 2) == category.colour
+            assert colour_at(shown.tree.locator("canvas"), bar["x"] + 3, bar["y"] + bar["height"] / 2) == category.colour
         shown.click(bar)
         below = [each["sequence"] for each in rows if each["call_key"].startswith(row["call_key"])]
         if number in (0, 4, 9):
@@ -214,7 +204,7 @@ def test_the_theme_is_the_notebooks(window: Window, lab: Lab) -> None:
     def grounds() -> tuple[str, str]:
         window.page.wait_for_timeout(300)
         style = shown.root.evaluate("root => getComputedStyle(root).backgroundColor")
-        return str(style), shown.colour(4, 4)
+        return str(style), colour_at(shown.tree.locator("canvas"), 4, 4)
 
     light = grounds()
     window.page.evaluate("window.jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Dark'})")

@@ -61,17 +61,18 @@ class ViewPage:
         """Click the middle of a mark."""
         canvas.click(position={"x": mark["x"] + mark["width"] / 2, "y": mark["y"] + mark["height"] / 2}, **options)
 
-    def colour(self, canvas: Locator, x: float, y: float) -> str:
-        """The colour that is drawn at a place."""
-        colour: str = canvas.evaluate(
-            """(canvas, [x, y]) => {
-                const ratio = canvas.width / canvas.clientWidth;
-                const [r, g, b] = canvas.getContext('2d').getImageData(x * ratio, y * ratio, 1, 1).data;
-                return '#' + [r, g, b].map(part => part.toString(16).padStart(2, '0')).join('');
-            }""",
-            [x, y],
-        )
-        return colour
+
+def colour_at(canvas: Locator, x: float, y: float) -> str:
+    """The colour that is drawn at a place."""
+    colour: str = canvas.evaluate(
+        """(canvas, [x, y]) => {
+            const ratio = canvas.width / canvas.clientWidth;
+            const [r, g, b] = canvas.getContext('2d').getImageData(x * ratio, y * ratio, 1, 1).data;
+            return '#' + [r, g, b].map(part => part.toString(16).padStart(2, '0')).join('');
+        }""",
+        [x, y],
+    )
+    return colour
 
 
 @contextmanager

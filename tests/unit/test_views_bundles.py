@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from cassette_lab.views.embedding import HEIGHTS
+
 ROOT = Path(__file__).resolve().parents[2]
 STATIC = ROOT / "cassette_lab" / "views" / "static"
 EXTENSION = ROOT / "extension"
@@ -63,3 +65,11 @@ def test_the_lock_names_no_place_to_download_from() -> None:
     # JupyterLab's own parts are taken from the page; nothing else goes into a bundle.
     bundled = {name: version for name, version in lock["packages"][""]["dependencies"].items() if name[:2] not in ("@j", "@l")}
     assert bundled == {"@uwdata/flechette": "2.6.0"}
+
+
+def test_a_frame_is_as_high_as_the_view_that_the_front_end_puts_into_it() -> None:
+    source = (EXTENSION / "src" / "mount.ts").read_text(encoding="utf-8")
+    table = source.partition("const HEIGHTS")[2].partition("{")[2].partition("}")[0]
+    told = {name: int(pixels) for name, pixels in re.findall(r"(\w+): (\d+)", table)}
+    assert told.items() >= HEIGHTS.items()
+    assert set(told) - set(HEIGHTS) == {"table"}, "a view of the viewer's alone"

@@ -20,6 +20,7 @@ from cassette_lab.errors import FormatError
 from cassette_lab.looking import is_file, read_regular, size_of
 from cassette_lab.views.bodies_shown import asks_for_bodies, has_bodies, joined
 from cassette_lab.views.embedding import frame_scripts, script_hash
+from cassette_lab.views.notebook_bodies import WIDGET_VIEW
 from cassette_lab.views.still import GIVE_WAY
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ _LAYOUT: Final = """{%- extends 'index.html.j2' -%}
 {%- block jupyter_widgets -%}{%- endblock -%}
 {%- block html_head_js_mathjax -%}{%- endblock -%}
 {%- block html_head_js_mermaidjs -%}{%- endblock -%}"""
-_NOT_FOR_PAGES: Final = ("application/vnd.jupyter.widget-view+json", "application/javascript", "text/vnd.mermaid")
+_NOT_FOR_PAGES: Final = (WIDGET_VIEW, "application/javascript", "text/vnd.mermaid")
 """Kinds of outputs that only a script from elsewhere could show, or that are for the notebook's own page."""
 
 _LOADS: Final = {

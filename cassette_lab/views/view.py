@@ -13,6 +13,7 @@ from cassette_lab.views import live
 from cassette_lab.views.aggregates import label_outcomes
 from cassette_lab.views.drawing import TEXT_COLUMNS, Cells, Drawing
 from cassette_lab.views.naming import kernel_shell, name_of
+from cassette_lab.views.notebook_bodies import WIDGET_VIEW
 from cassette_lab.views.selecting import Selection, chosen, heard, taken, told_table
 from cassette_lab.views.sending import Sent, is_diff, sent, tables_of, title_text
 from cassette_lab.views.still import view_html
@@ -29,7 +30,6 @@ SAVED_BYTES: Final = 28_000
 """Most rows, and about most packed bytes, that a notebook keeps of a view; a kernel sends all of them beside."""
 
 _MAIN: Final = ("calls", "actual", "sessions", "flights")
-_WIDGET: Final = "application/vnd.jupyter.widget-view+json"
 
 
 class View:
@@ -175,7 +175,7 @@ class View:
         )
         data: dict[str, Any] = {"text/plain": self.text(), "text/html": html}
         if kernel_shell() is not None:
-            data[_WIDGET] = {"version_major": 2, "version_minor": 0, "model_id": self._own_widget().model_id}
+            data[WIDGET_VIEW] = {"version_major": 2, "version_minor": 0, "model_id": self._own_widget().model_id}
             live.shown(self)
         return data, {"cassette_lab": {"bodies": True}} if self.bodies else {}
 
